@@ -1,0 +1,4 @@
+//! tracer: shows every process that a command, or a whole machine, runs.
+
+pub mod model;
+pub mod sink;

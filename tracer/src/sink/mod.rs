@@ -1,0 +1,37 @@
+//! Outputs. A sink takes events and process records in order of time and knows
+//! nothing of where they come from.
+
+use std::io;
+
+use crate::model::{End, Event, Meta, Process};
+
+/// What an output must be able to do. An error ends this sink only; the caller
+/// reports it once and goes on with the others.
+pub trait Sink {
+    /// Before everything else, once.
+    fn begin(&mut self, _meta: &Meta) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Each event, in order of `ts`. `process` is what the table knows of its
+    /// subject after it was applied.
+    fn event(&mut self, _event: &Event, _process: Option<&Process>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Each process, once: when its totals are final or will not become so.
+    /// At the end also those that still run (`end` is `None`).
+    fn process(&mut self, _process: &Process) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called when the source has nothing more for the moment: write out what waits.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// After everything else, once.
+    fn end(&mut self, _end: &End) -> io::Result<()> {
+        Ok(())
+    }
+}
