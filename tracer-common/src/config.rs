@@ -21,6 +21,10 @@ pub mod opt {
     pub const EXIT_GROUP_DEAD: u64 = 2048;
     /// The kernel accounts block-I/O delay for tasks created now.
     pub const DELAYACCT: u64 = 4096;
+    /// oom:mark_victim gives the victim's task (Linux ≥ 6.8), not its pid.
+    pub const OOM_TASK: u64 = 8192;
+    /// The kernel side logs its own diagnostics.
+    pub const DEBUG: u64 = 16384;
 }
 
 /// Most users that `--uid-filter` can name.
@@ -42,8 +46,13 @@ pub struct Config {
     pub piece: u32,
     /// Wake the reader when this many bytes wait.
     pub wake_bytes: u64,
-    /// `stime`, `utime` etc. are in ns already; pages are this many bytes.
-    pub page_size: u32,
+    /// `--cgroup`: its id, and its level below the hierarchy's root (level 0).
+    pub cgroup_id: u64,
+    pub cgroup_level: u32,
+    /// `sizeof(struct k_sigaction)`.
+    pub sigaction_size: u32,
+    /// `sizeof(struct percpu_counter)`.
+    pub percpu_counter_size: u32,
     pub n_uids: u32,
     pub uids: [u32; MAX_UIDS],
 }

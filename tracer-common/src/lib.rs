@@ -7,5 +7,6 @@
 #![no_std]
 
 pub mod config;
+pub mod glob;
 pub mod offsets;
 pub mod record;

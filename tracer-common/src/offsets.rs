@@ -111,5 +111,9 @@ offsets! {
     upid_nr = "upid" . "nr", optional;
     upid_ns = "upid" . "ns", optional;
     pidns_inum = "pid_namespace" . "ns.inum", optional;
+    regs_nr = "pt_regs" . "orig_ax", optional;
+    regs_arg0 = "pt_regs" . "di", optional;
+    regs_arg1 = "pt_regs" . "si", optional;
+    regs_arg2 = "pt_regs" . "dx", optional;
     siginfo_code = "kernel_siginfo" . "si_code", optional;
 }

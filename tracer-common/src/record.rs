@@ -20,6 +20,9 @@ pub mod kind {
     pub const GONE: u8 = 8;
     /// One past the largest kind.
     pub const COUNT: usize = 9;
+    /// Length of the counter arrays: a power of two, so that an index can be
+    /// masked instead of checked.
+    pub const SLOTS: usize = 16;
 }
 
 /// Start of every record.
@@ -262,8 +265,8 @@ pub struct SignalRecord {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    pub seq: [u32; kind::COUNT + 1],
-    pub lost: [u32; kind::COUNT + 1],
+    pub seq: [u32; kind::SLOTS],
+    pub lost: [u32; kind::SLOTS],
     /// Processes that did not fit into the tracked set.
     pub table_full: u64,
 }

@@ -16,7 +16,10 @@ pub enum Event {
     /// Totals of a process that has ended are final now.
     Final(Box<Final>),
     /// A process ended well and nothing more was asked for (`--failed`).
-    Gone { ts: u64, id: ProcId },
+    Gone {
+        ts: u64,
+        id: ProcId,
+    },
     Signal(Box<Signal>),
     Seed(Box<Seed>),
     Lost(Lost),

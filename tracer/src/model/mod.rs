@@ -8,7 +8,9 @@ pub mod text;
 pub mod time;
 pub mod usage;
 
-pub use event::{Event, Exec, ExecFailed, Exit, Final, Fork, LossKind, LossPlace, Lost, Seed, Signal, SignalBy};
+pub use event::{
+    Event, Exec, ExecFailed, Exit, Final, Fork, LossKind, LossPlace, Lost, Seed, Signal, SignalBy,
+};
 pub use field::{Field, Reason};
 pub use proc_id::{Precision, ProcId};
 pub use process::{End, Meta, Process, Status};

@@ -44,12 +44,19 @@ pub struct ProcId {
 
 impl ProcId {
     pub const fn exact(pid: u32, start: u64) -> Self {
-        Self { pid, start, precision: Precision::Exact }
+        Self {
+            pid,
+            start,
+            precision: Precision::Exact,
+        }
     }
 
     /// Whether the two can be the same process, at the coarser precision.
     pub fn matches(&self, other: &Self) -> bool {
-        let tolerance = self.precision.tolerance_ns().max(other.precision.tolerance_ns());
+        let tolerance = self
+            .precision
+            .tolerance_ns()
+            .max(other.precision.tolerance_ns());
         self.pid == other.pid && self.start.abs_diff(other.start) <= tolerance
     }
 }
@@ -61,10 +68,17 @@ mod tests {
     #[test]
     fn the_coarser_precision_decides() {
         let exact = ProcId::exact(7, 1_000_004_321);
-        let tick = ProcId { pid: 7, start: 1_000_000_000, precision: Precision::Tick };
+        let tick = ProcId {
+            pid: 7,
+            start: 1_000_000_000,
+            precision: Precision::Tick,
+        };
         assert!(exact.matches(&tick) && tick.matches(&exact));
         assert!(!exact.matches(&ProcId::exact(7, 1_000_004_322)));
         assert!(!exact.matches(&ProcId { pid: 8, ..tick }));
-        assert!(!exact.matches(&ProcId { start: 1_020_000_000, ..tick }));
+        assert!(!exact.matches(&ProcId {
+            start: 1_020_000_000,
+            ..tick
+        }));
     }
 }

@@ -18,9 +18,17 @@ impl Status {
     pub const fn from_wait(status: u32) -> Self {
         let signal = (status & 0x7f) as i32;
         if signal == 0 {
-            Self { exit_code: Some(((status >> 8) & 0xff) as i32), signal: None, core_dumped: false }
+            Self {
+                exit_code: Some(((status >> 8) & 0xff) as i32),
+                signal: None,
+                core_dumped: false,
+            }
         } else {
-            Self { exit_code: None, signal: Some(signal), core_dumped: status & 0x80 != 0 }
+            Self {
+                exit_code: None,
+                signal: Some(signal),
+                core_dumped: status & 0x80 != 0,
+            }
         }
     }
 

@@ -66,7 +66,9 @@ impl Args {
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let whole = self.0.strip_suffix(b"\0").unwrap_or(&self.0);
         let empty = self.0.is_empty();
-        whole.split(|b| *b == 0).take(if empty { 0 } else { usize::MAX })
+        whole
+            .split(|b| *b == 0)
+            .take(if empty { 0 } else { usize::MAX })
     }
 
     pub fn from_strings<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Self {
@@ -81,7 +83,9 @@ impl Args {
 
 impl fmt::Debug for Args {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter().map(|a| a.escape_ascii().to_string())).finish()
+        f.debug_list()
+            .entries(self.iter().map(|a| a.escape_ascii().to_string()))
+            .finish()
     }
 }
 
@@ -91,12 +95,23 @@ mod tests {
 
     #[test]
     fn args_keep_empty_strings() {
-        let strings = |b: &[u8]| Args(b.into()).iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let strings = |b: &[u8]| {
+            Args(b.into())
+                .iter()
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(strings(b""), Vec::<Vec<u8>>::new());
         assert_eq!(strings(b"\0"), [b"".to_vec()]);
-        assert_eq!(strings(b"a\0\0b\0"), [b"a".to_vec(), b"".to_vec(), b"b".to_vec()]);
+        assert_eq!(
+            strings(b"a\0\0b\0"),
+            [b"a".to_vec(), b"".to_vec(), b"b".to_vec()]
+        );
         assert_eq!(strings(b"a\0cut"), [b"a".to_vec(), b"cut".to_vec()]);
-        assert_eq!(Args::from_strings(["a", "", "b"]), Args((*b"a\0\0b\0").into()));
+        assert_eq!(
+            Args::from_strings(["a", "", "b"]),
+            Args((*b"a\0\0b\0").into())
+        );
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 /// Reads `clock` in ns since its epoch.
 fn read(clock: libc::clockid_t) -> u64 {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut ts = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `ts` is a valid, writable timespec for the duration of the call.
     unsafe { libc::clock_gettime(clock, &raw mut ts) };
     // Both clocks count up from a past moment: neither member is negative.

@@ -1,0 +1,108 @@
+//! Records into the ring buffer: reserve, submit, count what did not fit.
+
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
+use aya_ebpf::maps::ring_buf::RingBufEntry;
+use tracer_common::config::opt;
+use tracer_common::record::{Counters, Header};
+
+use crate::globals::{config, has};
+use crate::maps::{COUNTERS, Key, RING};
+
+/// Wakes within this many bytes after the mark, so that one record that jumps
+/// over it, or two CPUs that meet there, do not leave the reader asleep.
+const WAKE_BAND: u64 = 4096;
+
+/// A reserved record; `submit` must follow.
+pub struct Entry<T: 'static> {
+    entry: RingBufEntry<T>,
+    at: *mut T,
+}
+
+#[inline(always)]
+pub fn counters() -> Option<*mut Counters> {
+    COUNTERS.get_ptr_mut(0)
+}
+
+/// Takes the next sequence number of `kind` on this CPU.
+#[inline(always)]
+pub fn next_seq(counters: *mut Counters, kind: u8) -> u32 {
+    // SAFETY: a value of our own map, on this CPU; a program does not interrupt
+    // itself, and no two programs emit the same kind.
+    unsafe {
+        let seq = &raw mut (*counters).seq[kind as usize & 15];
+        let n = seq.read();
+        seq.write(n.wrapping_add(1));
+        n
+    }
+}
+
+#[inline(always)]
+pub fn count_lost(counters: *mut Counters, kind: u8) {
+    // SAFETY: as next_seq().
+    unsafe {
+        let lost = &raw mut (*counters).lost[kind as usize & 15];
+        lost.write(lost.read().wrapping_add(1));
+    }
+    if has(opt::DEBUG) {
+        crate::probes::debug::lost(kind);
+    }
+}
+
+/// Room for a `T`, with its header filled in but for the flags. `None`: it did
+/// not fit, and that was counted.
+#[inline(always)]
+pub fn begin<T>(kind: u8, key: &Key, tid: u32) -> Option<Entry<T>> {
+    let counters = counters()?;
+    let seq = next_seq(counters, kind);
+    let Some(mut entry) = RING.reserve::<T>(0) else {
+        count_lost(counters, kind);
+        return None;
+    };
+    let at = entry.as_mut_ptr();
+    // SAFETY: every record begins with a Header, and the entry is ours until
+    // it is submitted. The time is read after the reserve, see Header.
+    unsafe {
+        at.cast::<Header>().write(Header {
+            kind,
+            flags: 0,
+            cpu: bpf_get_smp_processor_id() as u16,
+            seq,
+            ts: bpf_ktime_get_boot_ns(),
+            tgid: key.tgid,
+            tid,
+            start: key.start,
+        });
+    }
+    Some(Entry { entry, at })
+}
+
+impl<T> Entry<T> {
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *mut T {
+        self.at
+    }
+
+    #[inline(always)]
+    pub fn set_flags(&self, flags: u8) {
+        // SAFETY: every record begins with a Header.
+        unsafe { (*self.at.cast::<Header>()).flags = flags }
+    }
+
+    #[inline(always)]
+    pub fn submit(self) {
+        self.entry.submit(wake_flag());
+    }
+}
+
+/// Wakes the reader by amount, not by record; a timer of its own does the rest.
+#[inline(always)]
+fn wake_flag() -> u64 {
+    let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
+    let mark = config!(wake_bytes);
+    if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= 4 * mark) {
+        u64::from(BPF_RB_FORCE_WAKEUP)
+    } else {
+        u64::from(BPF_RB_NO_WAKEUP)
+    }
+}

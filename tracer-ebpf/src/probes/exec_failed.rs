@@ -1,0 +1,133 @@
+//! sys_exit of execve and execveat with an error. File name and arguments are
+//! read when the call returns: the kernel has just read them itself, so their
+//! pages are there. An exec that fails past the point of no return does not
+//! get here: the process ends with a signal.
+
+use aya_ebpf::helpers::bpf_get_current_task_btf;
+use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str};
+use aya_ebpf::programs::BtfTracePointContext;
+use tracer_common::offsets::NONE;
+use tracer_common::record::{ExecFailedRecord, FAILED_TEXT, kind};
+
+use crate::emit;
+use crate::globals::offset;
+use crate::maps::{TRACKED, tracked};
+use crate::task::{Task, peek};
+
+/// x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
+const NR_EXECVE: u64 = 59;
+const NR_EXECVEAT: u64 = 322;
+/// `TS_COMPAT`: a 32-bit system call, whose numbers are others.
+const TS_COMPAT: u32 = 2;
+
+const FILENAME_ROOM: usize = 256;
+const ARG_ROOM: usize = 128;
+const MAX_ARGS: usize = 16;
+
+const _: () = assert!(FAILED_TEXT.is_power_of_two() && FILENAME_ROOM + 2 * ARG_ROOM <= FAILED_TEXT);
+
+#[inline(always)]
+pub fn sys_exit(ctx: &BtfTracePointContext) {
+    let result = ctx.arg::<i64>(1);
+    if result >= 0 {
+        return;
+    }
+    let regs: *const u8 = ctx.arg(0);
+    let nr = register(regs, offset!(regs_nr));
+    let (filename, argv) = match nr {
+        NR_EXECVE => (
+            register(regs, offset!(regs_arg0)),
+            register(regs, offset!(regs_arg1)),
+        ),
+        NR_EXECVEAT => (
+            register(regs, offset!(regs_arg1)),
+            register(regs, offset!(regs_arg2)),
+        ),
+        _ => return,
+    };
+    // SAFETY: a helper without arguments; its result is a typed pointer.
+    let task = Task(unsafe { bpf_get_current_task_btf() }.cast_const().cast());
+    let status = offset!(task_thread_info_status);
+    // SAFETY: peek() reads nothing that is not readable.
+    if status != NONE && unsafe { peek::<u32>(task.0.add(status as usize)) } & TS_COMPAT != 0 {
+        return;
+    }
+    let key = task.key();
+    // SAFETY: read once, in this program.
+    match unsafe { TRACKED.get(&key) } {
+        Some(process) if process.flags & tracked::EMIT != 0 => {}
+        _ => return,
+    }
+    let Some(entry) = emit::begin::<ExecFailedRecord>(kind::EXEC_FAILED, &key, task.pid()) else {
+        return;
+    };
+    let r = entry.as_ptr();
+    // SAFETY: the entry is ours until it is submitted.
+    unsafe {
+        (*r).comm = task.comm();
+        (*r).errno = (-result) as u32;
+        (*r)._pad = [0; 5];
+        text(r, filename, argv);
+    }
+    entry.submit();
+}
+
+#[inline(always)]
+fn register(regs: *const u8, off: u32) -> u64 {
+    if off == NONE {
+        return 0;
+    }
+    // SAFETY: peek() reads nothing that is not readable.
+    unsafe { peek(regs.add(off as usize)) }
+}
+
+/// Fills in `text` and the lengths that belong to it.
+#[inline(always)]
+unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) {
+    // SAFETY: `text` is FAILED_TEXT long and each offset is bounded by it.
+    unsafe {
+        let text = (&raw mut (*r).text).cast::<u8>();
+        let n = bpf_probe_read_user_str(text.cast(), FILENAME_ROOM as u32, filename as *const _);
+        let filename_len = if n > 0 {
+            (n as usize - 1) & (FILENAME_ROOM - 1)
+        } else {
+            0
+        };
+        let mut at = filename_len;
+        let mut argc = 0;
+        let mut cut = 1;
+        for i in 0..MAX_ARGS {
+            let mut pointer = 0u64;
+            bpf_probe_read_user(
+                (&raw mut pointer).cast(),
+                8,
+                (argv + i as u64 * 8) as *const _,
+            );
+            if pointer == 0 {
+                cut = 0;
+                break;
+            }
+            if at > FAILED_TEXT - ARG_ROOM {
+                break;
+            }
+            let to = text.add(at & (FAILED_TEXT - 1)).cast();
+            if at & (FAILED_TEXT - 1) > FAILED_TEXT - ARG_ROOM {
+                break;
+            }
+            let n = bpf_probe_read_user_str(to, ARG_ROOM as u32, pointer as *const _);
+            if n <= 0 {
+                break;
+            }
+            at += n as usize & (2 * ARG_ROOM - 1);
+            argc += 1;
+            if n as usize == ARG_ROOM {
+                // It filled its room, so it was cut; the next ones are not asked for.
+                break;
+            }
+        }
+        (*r).filename_len = filename_len as u16;
+        (*r).argv_len = (at - filename_len) as u16;
+        (*r).argc = argc;
+        (*r).argv_cut = cut;
+    }
+}

@@ -1,0 +1,235 @@
+//! sched_process_exit: a thread ended, and with the last one the process.
+//!
+//! The totals here are those so far: the rest of do_exit still costs time.
+//! `probes::free` amends them.
+
+use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
+use aya_ebpf::programs::BtfTracePointContext;
+use tracer_common::config::opt;
+use tracer_common::record::{ExitRecord, GoneRecord, Totals, flags, kind};
+
+use crate::emit;
+use crate::filter;
+use crate::globals::has;
+use crate::maps::{Acc, Key, TRACKED, Tracked, atomic_add, set_flags, tracked};
+use crate::task::{PF_KTHREAD, Signal, Task};
+
+/// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
+const SIGNAL_GROUP_EXIT: u32 = 4;
+
+#[inline(always)]
+pub fn process_exit(ctx: &BtfTracePointContext) {
+    let task = Task(ctx.arg::<*const u8>(0));
+    let key = task.key();
+    let process = match TRACKED.get_ptr_mut(&key) {
+        Some(process) => process,
+        None if has(opt::ALL) => {
+            let mut new = Tracked::NEW;
+            if filter::passes(task) {
+                new.flags = tracked::EMIT;
+            }
+            if TRACKED.insert(&key, &new, 0).is_err() {
+                return;
+            }
+            let Some(process) = TRACKED.get_ptr_mut(&key) else {
+                return;
+            };
+            process
+        }
+        None => return,
+    };
+    // Before 6.16 the tracepoint does not say whether this is the last thread;
+    // `live` is 0 then, but two threads that end at once can both see that.
+    // The user side drops the second report.
+    let group_dead = if has(opt::EXIT_GROUP_DEAD) {
+        ctx.arg::<u64>(1) & 1 != 0
+    } else {
+        task.signal().live() == 0
+    };
+    let leader = task.pid() == key.tgid;
+    // SAFETY: a value of our map; it stays while this process lives.
+    unsafe {
+        if group_dead && leader {
+            set_flags(process, tracked::LEADER_LAST);
+        } else {
+            accumulate(process, &task.acc());
+        }
+        if (*process).flags & tracked::EMIT == 0 {
+            return;
+        }
+    }
+    if group_dead {
+        process_end(task, &key, process);
+    } else if has(opt::THREADS) {
+        thread_end(task, &key, process);
+    }
+}
+
+#[inline(always)]
+unsafe fn accumulate(process: *mut Tracked, acc: &Acc) {
+    // SAFETY: the caller gives a value of our map.
+    unsafe {
+        let to = &raw mut (*process).acc;
+        atomic_add(&raw mut (*to).rchar, acc.rchar);
+        atomic_add(&raw mut (*to).wchar, acc.wchar);
+        atomic_add(&raw mut (*to).read_bytes, acc.read_bytes);
+        atomic_add(&raw mut (*to).write_bytes, acc.write_bytes);
+        atomic_add(
+            &raw mut (*to).cancelled_write_bytes,
+            acc.cancelled_write_bytes,
+        );
+        atomic_add(&raw mut (*to).run_delay_ns, acc.run_delay_ns);
+        atomic_add(&raw mut (*to).blkio_delay_ns, acc.blkio_delay_ns);
+    }
+}
+
+/// Writes `acc`, plus `own` where `add`, into the record.
+#[inline(always)]
+pub unsafe fn put_acc(to: *mut Totals, acc: &Acc, own: &Acc, add: bool) {
+    let k = u64::from(add);
+    // SAFETY: the caller gives a record of its own.
+    unsafe {
+        (*to).rchar = acc.rchar + k * own.rchar;
+        (*to).wchar = acc.wchar + k * own.wchar;
+        (*to).read_bytes = acc.read_bytes + k * own.read_bytes;
+        (*to).write_bytes = acc.write_bytes + k * own.write_bytes;
+        (*to).cancelled_write_bytes = acc.cancelled_write_bytes + k * own.cancelled_write_bytes;
+        (*to).run_delay_ns = acc.run_delay_ns + k * own.run_delay_ns;
+        (*to).blkio_delay_ns = acc.blkio_delay_ns + k * own.blkio_delay_ns;
+    }
+}
+
+/// The wait status of the whole process.
+#[inline(always)]
+fn status(task: Task, signal: Signal) -> u32 {
+    if signal.flags() & SIGNAL_GROUP_EXIT != 0 {
+        signal.group_exit_code()
+    } else {
+        task.leader().exit_code()
+    }
+}
+
+#[inline(always)]
+fn process_end(task: Task, key: &Key, process: *mut Tracked) {
+    let signal = task.signal();
+    let status = status(task, signal);
+    // SAFETY: a value of our map; it stays until the free of the leader.
+    unsafe {
+        set_flags(
+            process,
+            tracked::ENDED | if status == 0 { tracked::GOOD_END } else { 0 },
+        )
+    };
+    if has(opt::FAILED_ONLY) && status == 0 {
+        if let Some(entry) = emit::begin::<GoneRecord>(kind::GONE, key, task.pid()) {
+            entry.submit();
+        }
+        return;
+    }
+    let Some(entry) = emit::begin::<ExitRecord>(kind::EXIT, key, task.pid()) else {
+        return;
+    };
+    let r = entry.as_ptr();
+    // SAFETY: the entry is ours until it is submitted; `process` as above.
+    let bits = unsafe {
+        let t = &raw mut (*r).totals;
+        let leader = task.leader();
+        let leader_last = task.pid() == key.tgid;
+        // A leader that ended before stays as a zombie: signal has the sums of
+        // those only that are gone.
+        let own = u64::from(!leader_last);
+        (*t).utime_ns = signal.utime() + task.utime() + own * leader.utime();
+        (*t).stime_ns = signal.stime() + task.stime() + own * leader.stime();
+        (*t).runtime_ns = signal.runtime() + task.runtime() + own * leader.runtime();
+        (*t).minflt = signal.minflt() + task.minflt() + own * leader.minflt();
+        (*t).majflt = signal.majflt() + task.majflt() + own * leader.majflt();
+        (*t).nvcsw = signal.nvcsw() + task.nvcsw() + own * leader.nvcsw();
+        (*t).nivcsw = signal.nivcsw() + task.nivcsw() + own * leader.nivcsw();
+        // As task_io_get_inblock() of include/linux/task_io_accounting_ops.h.
+        (*t).inblock =
+            signal.inblock() + (task.read_bytes() >> 9) + own * (leader.read_bytes() >> 9);
+        (*t).oublock =
+            signal.oublock() + (task.write_bytes() >> 9) + own * (leader.write_bytes() >> 9);
+        (*t).prev_utime_ns = signal.prev_utime();
+        (*t).prev_stime_ns = signal.prev_stime();
+        put_acc(t, &(*process).acc, &task.acc(), leader_last);
+        (*t).maxrss_pages = signal.maxrss();
+        (*t).exec_maxrss_pages = (*process).exec_maxrss;
+        (*t).mm_peak_pages = if has(opt::EXIT_GROUP_DEAD) {
+            task.mm().peak_rss()
+        } else {
+            0
+        };
+        (*t).threads = (*process).threads;
+        fill(r, task, status, process);
+        (*process).flags
+    };
+    entry.set_flags(record_flags(task, bits));
+    entry.submit();
+}
+
+#[inline(always)]
+fn thread_end(task: Task, key: &Key, process: *mut Tracked) {
+    let Some(entry) = emit::begin::<ExitRecord>(kind::EXIT, key, task.pid()) else {
+        return;
+    };
+    let r = entry.as_ptr();
+    // SAFETY: the entry is ours until it is submitted; `process` stays while the process lives.
+    let bits = unsafe {
+        let t = &raw mut (*r).totals;
+        (*t).utime_ns = task.utime();
+        (*t).stime_ns = task.stime();
+        (*t).runtime_ns = task.runtime();
+        (*t).prev_utime_ns = 0;
+        (*t).prev_stime_ns = 0;
+        (*t).minflt = task.minflt();
+        (*t).majflt = task.majflt();
+        (*t).nvcsw = task.nvcsw();
+        (*t).nivcsw = task.nivcsw();
+        (*t).inblock = task.read_bytes() >> 9;
+        (*t).oublock = task.write_bytes() >> 9;
+        let acc = task.acc();
+        put_acc(t, &acc, &acc, false);
+        (*t).maxrss_pages = 0;
+        (*t).exec_maxrss_pages = 0;
+        (*t).mm_peak_pages = 0;
+        (*t).threads = 1;
+        fill(r, task, task.exit_code(), process);
+        (*process).flags
+    };
+    entry.set_flags(record_flags(task, bits) | flags::THREAD);
+    entry.submit();
+}
+
+#[inline(always)]
+fn record_flags(task: Task, bits: u64) -> u8 {
+    let mut f = 0;
+    if bits & tracked::ROOT != 0 {
+        f |= flags::ROOT;
+    }
+    if task.flags() & PF_KTHREAD != 0 {
+        f |= flags::KTHREAD;
+    }
+    f
+}
+
+/// What the ends of threads and processes have in common.
+#[inline(always)]
+unsafe fn fill(r: *mut ExitRecord, task: Task, status: u32, process: *const Tracked) {
+    let parent = task.real_parent().key();
+    let cred = task.cred();
+    // SAFETY: the caller gives a record of its own and a value of our map.
+    unsafe {
+        (*r).comm = task.comm();
+        (*r).ppid = parent.tgid;
+        (*r).parent_start = parent.start;
+        (*r).orig_ppid = (*process).orig_ppid;
+        (*r).orig_parent_start = (*process).orig_parent_start;
+        (*r).status = status;
+        (*r).ns_pid = task.ns_pid();
+        (*r).uid = cred.uid();
+        (*r).gid = cred.gid();
+        (*r).thread_start = task.start();
+        (*r).cgroup_id = bpf_get_current_cgroup_id();
+    }
+}

@@ -1,0 +1,159 @@
+//! sched_process_fork: follow the child, record it. task_newtask: only for
+//! threads that the kernel itself makes (io_uring, vhost), which fork does not
+//! report though they exit and count like others.
+
+use aya_ebpf::programs::BtfTracePointContext;
+use tracer_common::config::opt;
+use tracer_common::record::{ForkRecord, flags, kind};
+
+use crate::emit;
+use crate::filter;
+use crate::globals::has;
+use crate::maps::{Key, STATE, TRACKED, Tracked, atomic_add, tracked};
+use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task};
+
+/// The value of `STATE.root` that arms the recognition of the root.
+const ARMED: u32 = 1;
+const FOUND: u32 = 2;
+
+#[inline(always)]
+pub fn process_fork(ctx: &BtfTracePointContext) {
+    let parent = Task(ctx.arg::<*const u8>(0));
+    let child = Task(ctx.arg::<*const u8>(1));
+    if child.tgid() == child.pid() {
+        new_process(parent, child)
+    } else {
+        new_thread(parent, child)
+    }
+}
+
+#[inline(always)]
+pub fn task_newtask(ctx: &BtfTracePointContext) {
+    let child = Task(ctx.arg::<*const u8>(0));
+    if child.flags() & (PF_IO_WORKER | PF_USER_WORKER) == 0 || child.tgid() == child.pid() {
+        return;
+    }
+    // The creator is a task of the same process: its leader stands for it.
+    new_thread(child.leader(), child);
+}
+
+#[inline(always)]
+fn new_process(parent: Task, child: Task) {
+    let parent_key = parent.key();
+    let mut new = Tracked::NEW;
+    let mut shown = true;
+    // SAFETY: the value stays in the map while this process lives.
+    if let Some(by) = unsafe { TRACKED.get(&parent_key) } {
+        new.flags = by.flags & tracked::EMIT;
+    } else if is_root(parent, child) {
+        new.flags = tracked::ROOT;
+        if !has(opt::COMM | opt::EXCLUDE_COMM) && filter::passes(parent) {
+            new.flags |= tracked::EMIT;
+        }
+        // The fork of the command is tracer's own doing.
+        shown = false;
+    } else if has(opt::ALL) {
+        if filter::passes(parent) {
+            new.flags = tracked::EMIT;
+        }
+    } else {
+        return;
+    }
+    if child.flags() & PF_KTHREAD != 0 && !has(opt::KTHREADS) {
+        new.flags &= !tracked::EMIT;
+    }
+    let key = Key {
+        tgid: child.tgid(),
+        _pad: 0,
+        start: child.start(),
+    };
+    // With CLONE_PARENT the parent is the creator's own.
+    let real_parent = child.real_parent();
+    let real_key = real_parent.key();
+    new.orig_ppid = real_key.tgid;
+    new.orig_parent_start = real_key.start;
+    if TRACKED.insert(&key, &new, 0).is_err() {
+        table_full(&key);
+    }
+    if shown && new.flags & tracked::EMIT != 0 {
+        emit_fork(parent, &parent_key, child, &key, &real_key, 0);
+    }
+}
+
+#[inline(always)]
+fn new_thread(parent: Task, child: Task) {
+    let key = child.key();
+    let Some(process) = TRACKED.get_ptr_mut(&key) else {
+        return;
+    };
+    // SAFETY: a value of our map; it stays while this process lives.
+    unsafe { atomic_add(&raw mut (*process).threads, 1) };
+    // SAFETY: as above.
+    let emit = unsafe { (*process).flags } & tracked::EMIT != 0;
+    if emit && has(opt::THREADS) {
+        emit_fork(parent, &key, child, &key, &key, flags::THREAD);
+    }
+}
+
+#[inline(always)]
+fn emit_fork(
+    parent: Task,
+    parent_key: &Key,
+    child: Task,
+    child_key: &Key,
+    real: &Key,
+    mut bits: u8,
+) {
+    let Some(entry) = emit::begin::<ForkRecord>(kind::FORK, parent_key, parent.pid()) else {
+        return;
+    };
+    let r = entry.as_ptr();
+    if child.flags() & PF_KTHREAD != 0 {
+        bits |= flags::KTHREAD;
+    }
+    // SAFETY: the entry is ours until it is submitted.
+    unsafe {
+        (*r).comm = parent.comm();
+        (*r).child_tgid = child_key.tgid;
+        (*r).child_tid = child.pid();
+        (*r).child_start = child_key.start;
+        (*r).real_ppid = real.tgid;
+        (*r).child_ns_pid = child.ns_pid();
+        (*r).real_parent_start = real.start;
+    }
+    entry.set_flags(bits);
+    entry.submit();
+}
+
+/// Whether `child` is the command that tracer now starts.
+#[inline(always)]
+fn is_root(parent: Task, child: Task) -> bool {
+    let Some(state) = STATE.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: the one element of an array map; only tracer's own fork, of which
+    // there is one at a time, gets past the two conditions.
+    unsafe {
+        if (*state).root != ARMED || !parent.is_tracer() {
+            return false;
+        }
+        (*state).root_tgid = child.tgid();
+        (*state).root_start = child.start();
+        (*state).root = FOUND;
+    }
+    if has(opt::DEBUG) {
+        super::debug::root(child.tgid());
+    }
+    true
+}
+
+#[inline(always)]
+fn table_full(key: &Key) {
+    if let Some(counters) = emit::counters() {
+        // SAFETY: this CPU's value of our map.
+        unsafe { (*counters).table_full += 1 };
+    }
+    if has(opt::DEBUG) {
+        super::debug::table_full(key.tgid);
+    }
+}

@@ -1,0 +1,77 @@
+//! sched_process_free: the leader's task is about to be freed, some RCU grace
+//! period after it was reaped (kernel/exit.c, delayed_put_task_struct). Its
+//! signal_struct now holds the complete sums of all threads.
+
+use aya_ebpf::programs::BtfTracePointContext;
+use tracer_common::config::opt;
+use tracer_common::record::{FinalRecord, kind};
+
+use super::exit::put_acc;
+use crate::emit;
+use crate::globals::has;
+use crate::maps::{Key, TRACKED, Tracked, tracked};
+use crate::task::Task;
+
+#[inline(always)]
+pub fn process_free(ctx: &BtfTracePointContext) {
+    let task = Task(ctx.arg::<*const u8>(0));
+    let tgid = task.tgid();
+    if task.pid() != tgid {
+        return;
+    }
+    // thread_pid is gone by now, and group_leader is the task itself.
+    let key = Key {
+        tgid,
+        _pad: 0,
+        start: task.start(),
+    };
+    // SAFETY: the value stays until it is removed below.
+    let Some(process) = (unsafe { TRACKED.get(&key) }) else {
+        return;
+    };
+    if wanted(process.flags) {
+        emit_final(task, &key, process);
+    }
+    let _gone_already = TRACKED.remove(&key);
+}
+
+#[inline(always)]
+fn wanted(flags: u64) -> bool {
+    let recorded = tracked::EMIT | tracked::ENDED;
+    flags & recorded == recorded && !(has(opt::FAILED_ONLY) && flags & tracked::GOOD_END != 0)
+}
+
+#[inline(always)]
+fn emit_final(task: Task, key: &Key, process: &Tracked) {
+    let Some(entry) = emit::begin::<FinalRecord>(kind::FINAL, key, key.tgid) else {
+        return;
+    };
+    let r = entry.as_ptr();
+    let signal = task.signal();
+    // SAFETY: the entry is ours until it is submitted.
+    unsafe {
+        let t = &raw mut (*r).totals;
+        (*t).utime_ns = signal.utime();
+        (*t).stime_ns = signal.stime();
+        (*t).runtime_ns = signal.runtime();
+        (*t).prev_utime_ns = signal.prev_utime();
+        (*t).prev_stime_ns = signal.prev_stime();
+        (*t).minflt = signal.minflt();
+        (*t).majflt = signal.majflt();
+        (*t).nvcsw = signal.nvcsw();
+        (*t).nivcsw = signal.nivcsw();
+        (*t).inblock = signal.inblock();
+        (*t).oublock = signal.oublock();
+        put_acc(
+            t,
+            &process.acc,
+            &task.acc(),
+            process.flags & tracked::LEADER_LAST != 0,
+        );
+        (*t).maxrss_pages = signal.maxrss();
+        (*t).exec_maxrss_pages = process.exec_maxrss;
+        (*t).mm_peak_pages = 0;
+        (*t).threads = process.threads;
+    }
+    entry.submit();
+}

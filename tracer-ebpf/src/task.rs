@@ -1,0 +1,384 @@
+//! The only reader of kernel structures.
+//!
+//! Every pointer here comes from a BTF-typed argument, at offsets that the
+//! verifier knows as constants: it follows the types itself and turns each
+//! load into one that yields 0 when the address is bad. So no helper is called
+//! and nothing is checked. What has no type left (container_of, array elements
+//! past the declared size) is read with bpf_probe_read_kernel, whose result is
+//! not looked at: it clears the destination when it fails.
+
+use core::ptr::read_volatile;
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use tracer_common::offsets::NONE;
+use tracer_common::record::COMM_LEN;
+
+use crate::globals::{config, offset};
+use crate::maps::{Acc, Key};
+
+/// A `T` at `base + off`, through the verifier's typed load.
+#[inline(always)]
+unsafe fn load<T: Copy>(base: *const u8, off: u32) -> T {
+    // SAFETY: the verifier checks the access, see the module's head.
+    unsafe { read_volatile(base.add(off as usize).cast::<T>()) }
+}
+
+/// As [`load`], 0 where this kernel lacks the member.
+#[inline(always)]
+unsafe fn load_u64(base: *const u8, off: u32) -> u64 {
+    if off == NONE {
+        return 0;
+    }
+    // SAFETY: as load().
+    unsafe { load(base, off) }
+}
+
+/// A `T` at a kernel address without a type; zeroes when it cannot be read.
+#[inline(always)]
+pub unsafe fn peek<T: Copy + Default>(address: *const u8) -> T {
+    let mut v = T::default();
+    // SAFETY: the destination is ours and as long as said.
+    unsafe { bpf_probe_read_kernel((&raw mut v).cast(), size_of::<T>() as u32, address.cast()) };
+    v
+}
+
+macro_rules! pointer_types {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        $($(#[$doc])* #[derive(Clone, Copy)] pub struct $name(pub *const u8);)*
+    };
+}
+
+pointer_types! {
+    /// `struct task_struct *`
+    Task
+    /// `struct signal_struct *`
+    Signal
+    /// `struct mm_struct *`
+    Mm
+    /// `struct cred *`
+    Cred
+}
+
+/// Bits of `task_struct::flags`.
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+pub const PF_IO_WORKER: u32 = 0x10;
+pub const PF_USER_WORKER: u32 = 0x4000;
+
+/// `enum pid_type`.
+const PIDTYPE_PGID: u32 = 2;
+const PIDTYPE_SID: u32 = 3;
+
+macro_rules! members {
+    ($owner:ident { $($fn:ident: $ty:ty = $off:ident;)* }) => {
+        impl $owner {
+            $(#[inline(always)]
+            pub fn $fn(self) -> $ty {
+                // SAFETY: as load().
+                unsafe { load(self.0, offset!($off)) }
+            })*
+        }
+    };
+}
+
+macro_rules! optional_members {
+    ($owner:ident { $($fn:ident = $off:ident;)* }) => {
+        impl $owner {
+            $(#[inline(always)]
+            pub fn $fn(self) -> u64 {
+                // SAFETY: as load_u64().
+                unsafe { load_u64(self.0, offset!($off)) }
+            })*
+        }
+    };
+}
+
+members!(Task {
+    pid: u32 = task_pid;
+    tgid: u32 = task_tgid;
+    start: u64 = task_start;
+    flags: u32 = task_flags;
+    exit_code: u32 = task_exit_code;
+    utime: u64 = task_utime;
+    stime: u64 = task_stime;
+    runtime: u64 = task_runtime;
+    minflt: u64 = task_min_flt;
+    majflt: u64 = task_maj_flt;
+    nvcsw: u64 = task_nvcsw;
+    nivcsw: u64 = task_nivcsw;
+});
+
+optional_members!(Task {
+    rchar = task_ioac_rchar;
+    wchar = task_ioac_wchar;
+    read_bytes = task_ioac_read_bytes;
+    write_bytes = task_ioac_write_bytes;
+    cancelled_write_bytes = task_ioac_cancelled;
+    run_delay = task_run_delay;
+});
+
+members!(Signal {
+    flags: u32 = signal_flags;
+    live: u32 = signal_live;
+    group_exit_code: u32 = signal_group_exit_code;
+    utime: u64 = signal_utime;
+    stime: u64 = signal_stime;
+    runtime: u64 = signal_runtime;
+    minflt: u64 = signal_min_flt;
+    majflt: u64 = signal_maj_flt;
+    nvcsw: u64 = signal_nvcsw;
+    nivcsw: u64 = signal_nivcsw;
+});
+
+optional_members!(Signal {
+    prev_utime = signal_prev_utime;
+    prev_stime = signal_prev_stime;
+    inblock = signal_inblock;
+    oublock = signal_oublock;
+    maxrss = signal_maxrss;
+});
+
+members!(Mm {
+    arg_start: u64 = mm_arg_start;
+    arg_end: u64 = mm_arg_end;
+    env_start: u64 = mm_env_start;
+    env_end: u64 = mm_env_end;
+});
+
+members!(Cred {
+    uid: u32 = cred_uid;
+    gid: u32 = cred_gid;
+    euid: u32 = cred_euid;
+    egid: u32 = cred_egid;
+});
+
+impl Task {
+    #[inline(always)]
+    pub fn leader(self) -> Self {
+        // SAFETY: as load().
+        Self(unsafe { load(self.0, offset!(task_group_leader)) })
+    }
+
+    #[inline(always)]
+    pub fn real_parent(self) -> Self {
+        // SAFETY: as load().
+        Self(unsafe { load(self.0, offset!(task_real_parent)) })
+    }
+
+    #[inline(always)]
+    pub fn signal(self) -> Signal {
+        // SAFETY: as load().
+        Signal(unsafe { load(self.0, offset!(task_signal)) })
+    }
+
+    #[inline(always)]
+    pub fn mm(self) -> Mm {
+        // SAFETY: as load().
+        Mm(unsafe { load(self.0, offset!(task_mm)) })
+    }
+
+    #[inline(always)]
+    pub fn cred(self) -> Cred {
+        // SAFETY: as load().
+        Cred(unsafe { load(self.0, offset!(task_cred)) })
+    }
+
+    /// The identity of the process that this task belongs to.
+    #[inline(always)]
+    pub fn key(self) -> Key {
+        Key {
+            tgid: self.tgid(),
+            _pad: 0,
+            start: self.leader().start(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn comm(self) -> [u8; COMM_LEN] {
+        let off = offset!(task_comm);
+        // SAFETY: as load(); comm is an array of 16 bytes, aligned to 8 in
+        // practice and read in halves either way.
+        let halves: [u64; 2] = unsafe { [load(self.0, off), load(self.0, off + 8)] };
+        // SAFETY: both types are 16 bytes of integers.
+        unsafe { core::mem::transmute(halves) }
+    }
+
+    /// `u32::MAX`: not set, or this kernel has no audit.
+    #[inline(always)]
+    pub fn loginuid(self) -> u32 {
+        let off = offset!(task_loginuid);
+        if off == NONE {
+            return u32::MAX;
+        }
+        // SAFETY: as load().
+        unsafe { load(self.0, off) }
+    }
+
+    /// Block-I/O delay, ns: only where the kernel accounts it for this task.
+    #[inline(always)]
+    pub fn blkio_delay(self) -> u64 {
+        let off = offset!(task_delays);
+        if off == NONE {
+            return 0;
+        }
+        // SAFETY: as load(); a NULL pointer loads 0.
+        unsafe {
+            let delays: *const u8 = load(self.0, off);
+            load_u64(delays, offset!(delays_blkio))
+        }
+    }
+
+    /// Pid of this task in its innermost PID namespace, 0 where that is the initial one.
+    #[inline(always)]
+    pub fn ns_pid(self) -> u32 {
+        self.inner_pid().0
+    }
+
+    /// (pid, namespace inode) in the innermost PID namespace; (0, 0) in the initial one.
+    #[inline(always)]
+    pub fn inner_pid(self) -> (u32, u32) {
+        let level = self.pid_level();
+        if level == 0 {
+            return (0, 0);
+        }
+        self.numbers(level)
+    }
+
+    #[inline(always)]
+    pub fn pid_level(self) -> u32 {
+        let (thread_pid, level) = (offset!(task_thread_pid), offset!(pid_level));
+        if thread_pid == NONE || level == NONE {
+            return 0;
+        }
+        // SAFETY: as load().
+        unsafe {
+            let pid: *const u8 = load(self.0, thread_pid);
+            load(pid, level)
+        }
+    }
+
+    /// (pid, namespace inode) at `level`. `numbers[]` is declared shorter than
+    /// it is, hence the untyped reads.
+    #[inline(always)]
+    pub fn numbers(self, level: u32) -> (u32, u32) {
+        let (thread_pid, numbers) = (offset!(task_thread_pid), offset!(pid_numbers));
+        let (nr, ns, inum) = (offset!(upid_nr), offset!(upid_ns), offset!(pidns_inum));
+        if thread_pid == NONE || numbers == NONE || nr == NONE || ns == NONE || inum == NONE {
+            return (0, 0);
+        }
+        // SAFETY: peek() reads nothing that is not readable. struct upid is an
+        // int and a pointer, so 16 bytes (include/linux/pid.h).
+        unsafe {
+            let pid: *const u8 = load(self.0, thread_pid);
+            let upid = pid.add(numbers as usize + (level & 31) as usize * 16);
+            let namespace: usize = peek(upid.add(ns as usize));
+            (
+                peek(upid.add(nr as usize)),
+                peek((namespace as *const u8).add(inum as usize)),
+            )
+        }
+    }
+
+    /// Whether this process is tracer itself, as the kernel sees it: our own
+    /// getpid() counts in our own PID namespace.
+    #[inline(always)]
+    pub fn is_tracer(self) -> bool {
+        let level = self.pid_level();
+        let leader = self.leader();
+        if level == 0 {
+            leader.pid() == config!(tracer_pid)
+        } else {
+            leader.numbers(level) == (config!(tracer_pid), config!(pidns_ino))
+        }
+    }
+
+    /// What the kernel keeps for this thread alone.
+    #[inline(always)]
+    pub fn acc(self) -> Acc {
+        Acc {
+            rchar: self.rchar(),
+            wchar: self.wchar(),
+            read_bytes: self.read_bytes(),
+            write_bytes: self.write_bytes(),
+            cancelled_write_bytes: self.cancelled_write_bytes(),
+            run_delay_ns: self.run_delay(),
+            blkio_delay_ns: self.blkio_delay(),
+        }
+    }
+}
+
+impl Signal {
+    #[inline(always)]
+    fn pid_nr(self, kind: u32) -> u32 {
+        let (pids, numbers, nr) = (offset!(signal_pids), offset!(pid_numbers), offset!(upid_nr));
+        if pids == NONE || numbers == NONE || nr == NONE {
+            return 0;
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let pid: *const u8 = load(self.0, pids + kind * 8);
+            peek(pid.add((numbers + nr) as usize))
+        }
+    }
+
+    #[inline(always)]
+    pub fn pgid(self) -> u32 {
+        self.pid_nr(PIDTYPE_PGID)
+    }
+
+    #[inline(always)]
+    pub fn sid(self) -> u32 {
+        self.pid_nr(PIDTYPE_SID)
+    }
+
+    /// `tty_struct::name` of the controlling terminal, cut to 16 bytes.
+    #[inline(always)]
+    pub fn tty(self) -> [u8; 16] {
+        let (tty, name) = (offset!(signal_tty), offset!(tty_name));
+        if tty == NONE || name == NONE {
+            return [0; 16];
+        }
+        // SAFETY: as load() and peek().
+        unsafe {
+            let tty: *const u8 = load(self.0, tty);
+            if tty.is_null() {
+                [0; 16]
+            } else {
+                peek(tty.add(name as usize))
+            }
+        }
+    }
+}
+
+impl Mm {
+    /// Peak of the resident set, pages: as get_mm_hiwater_rss() of
+    /// include/linux/mm.h, with the same approximate counters that the kernel
+    /// itself takes there (percpu_counter_read_positive). Only for kernels
+    /// whose exit tracepoint still has the mm (6.16 and later); the counters
+    /// were of another kind before 6.2.
+    #[inline(always)]
+    pub fn peak_rss(self) -> u64 {
+        let (hiwater, stat, count) = (
+            offset!(mm_hiwater_rss),
+            offset!(mm_rss_stat),
+            offset!(percpu_counter_count),
+        );
+        if hiwater == NONE || stat == NONE || count == NONE {
+            return 0;
+        }
+        let mut rss = 0;
+        // MM_FILEPAGES, MM_ANONPAGES, MM_SHMEMPAGES; MM_SWAPENTS (2) is not resident.
+        for index in [0, 1, 3] {
+            // SAFETY: as peek().
+            let v: i64 = unsafe {
+                peek(
+                    self.0
+                        .add((stat + index * config!(percpu_counter_size) + count) as usize),
+                )
+            };
+            rss += v.max(0) as u64;
+        }
+        // SAFETY: as load().
+        let peak: u64 = unsafe { load(self.0, hiwater) };
+        peak.max(rss)
+    }
+}
