@@ -2,6 +2,7 @@
 //! changes only there), is inherited at fork and kept with the tracked set:
 //! who is filtered out is still followed.
 
+use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::helpers::generated::bpf_get_current_ancestor_cgroup_id;
 use tracer_common::config::{MAX_UIDS, opt};
 use tracer_common::glob;
@@ -24,7 +25,7 @@ pub fn passes(task: Task) -> bool {
             return false;
         }
     }
-    if has(opt::UID) && !uid_wanted(task.cred().uid()) {
+    if has(opt::UID) && !uid_wanted(bpf_get_current_uid_gid() as u32) {
         return false;
     }
     if has(opt::CGROUP) {

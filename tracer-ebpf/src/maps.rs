@@ -15,14 +15,6 @@ pub static COUNTERS: PerCpuArray<Counters> = PerCpuArray::with_max_entries(1, 0)
 #[map]
 pub static STATE: Array<State> = Array::with_max_entries(1, 0);
 
-/// Room to put a text record together. Only sched_process_exec uses it, which
-/// cannot interrupt itself.
-#[map]
-pub static SCRATCH: PerCpuArray<[u64; SCRATCH_LEN / 8]> = PerCpuArray::with_max_entries(1, 0);
-
-/// Bytes in [`SCRATCH`]: the largest per-CPU value the kernel allows.
-pub const SCRATCH_LEN: usize = 32 << 10;
-
 /// A process that is followed: tgid and its leader's start_boottime, since
 /// pids are reused and the leader's task changes when another thread execs.
 #[repr(C)]

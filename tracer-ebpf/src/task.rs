@@ -10,10 +10,11 @@
 use core::ptr::read_volatile;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
+use tracer_common::config::opt;
 use tracer_common::offsets::NONE;
 use tracer_common::record::COMM_LEN;
 
-use crate::globals::{config, offset};
+use crate::globals::{config, has, offset};
 use crate::maps::{Acc, Key};
 
 /// A `T` at `base + off`, through the verifier's typed load.
@@ -55,8 +56,6 @@ pointer_types! {
     Signal
     /// `struct mm_struct *`
     Mm
-    /// `struct cred *`
-    Cred
 }
 
 /// Bits of `task_struct::flags`.
@@ -144,20 +143,77 @@ members!(Mm {
     env_end: u64 = mm_env_end;
 });
 
-members!(Cred {
-    uid: u32 = cred_uid;
-    gid: u32 = cred_gid;
-    euid: u32 = cred_euid;
-    egid: u32 = cred_egid;
-});
+/// A task and what hangs on it.
+///
+/// Each pointer is loaded once, in a straight line, at a probe's start: for
+/// each load of a pointer out of a trusted one the verifier searches the
+/// kernel's whole BTF by name several times (btf_nested_type_is_trusted, some
+/// 0.3 ms), and again on every path that leads there. So what is needed seldom
+/// is read with peek() instead.
+#[derive(Clone, Copy)]
+pub struct View {
+    pub task: Task,
+    pub leader: Task,
+    pub parent: Task,
+    pub parent_leader: Task,
+    pub signal: Signal,
+    pub mm: Mm,
+}
 
-impl Task {
+impl View {
     #[inline(always)]
-    pub fn leader(self) -> Self {
-        // SAFETY: as load().
-        Self(unsafe { load(self.0, offset!(task_group_leader)) })
+    pub fn of(task: Task) -> Self {
+        let parent = task.real_parent();
+        Self {
+            task,
+            leader: task.leader(),
+            parent,
+            parent_leader: parent.leader(),
+            signal: task.signal(),
+            // SAFETY: as load().
+            mm: Mm(unsafe { load(task.0, offset!(task_mm)) }),
+        }
     }
 
+    /// The identity of the process.
+    #[inline(always)]
+    pub fn key(&self) -> Key {
+        self.task.key_with(self.leader)
+    }
+
+    /// The identity of its parent (`real_parent`: ptrace does not change it).
+    #[inline(always)]
+    pub fn parent_key(&self) -> Key {
+        self.parent.key_with(self.parent_leader)
+    }
+}
+
+/// (pid, namespace inode) of a `struct pid` at `level`. `numbers[]` is declared
+/// shorter than it is, hence the untyped reads.
+#[inline(always)]
+fn number(pid: *const u8, level: u32) -> (u32, u32) {
+    let (numbers, nr, ns, inum) = (
+        offset!(pid_numbers),
+        offset!(upid_nr),
+        offset!(upid_ns),
+        offset!(pidns_inum),
+    );
+    if numbers == NONE || nr == NONE || ns == NONE || inum == NONE {
+        return (0, 0);
+    }
+    // struct upid is an int and a pointer, so 16 bytes (include/linux/pid.h).
+    let upid = pid.wrapping_add(numbers as usize + (level & 31) as usize * 16);
+    // SAFETY: peek() reads nothing that is not readable.
+    unsafe {
+        let namespace: usize = peek(upid.wrapping_add(ns as usize));
+        (
+            peek(upid.wrapping_add(nr as usize)),
+            peek((namespace as *const u8).wrapping_add(inum as usize)),
+        )
+    }
+}
+
+impl Task {
     #[inline(always)]
     pub fn real_parent(self) -> Self {
         // SAFETY: as load().
@@ -170,124 +226,35 @@ impl Task {
         Signal(unsafe { load(self.0, offset!(task_signal)) })
     }
 
+    /// `(euid, egid)`.
     #[inline(always)]
-    pub fn mm(self) -> Mm {
-        // SAFETY: as load().
-        Mm(unsafe { load(self.0, offset!(task_mm)) })
-    }
-
-    #[inline(always)]
-    pub fn cred(self) -> Cred {
-        // SAFETY: as load().
-        Cred(unsafe { load(self.0, offset!(task_cred)) })
-    }
-
-    /// The identity of the process that this task belongs to.
-    #[inline(always)]
-    pub fn key(self) -> Key {
-        Key {
-            tgid: self.tgid(),
-            _pad: 0,
-            start: self.leader().start(),
-        }
-    }
-
-    #[inline(always)]
-    pub fn comm(self) -> [u8; COMM_LEN] {
-        let off = offset!(task_comm);
-        // SAFETY: as load(); comm is an array of 16 bytes, aligned to 8 in
-        // practice and read in halves either way.
-        let halves: [u64; 2] = unsafe { [load(self.0, off), load(self.0, off + 8)] };
-        // SAFETY: both types are 16 bytes of integers.
-        unsafe { core::mem::transmute(halves) }
-    }
-
-    /// `u32::MAX`: not set, or this kernel has no audit.
-    #[inline(always)]
-    pub fn loginuid(self) -> u32 {
-        let off = offset!(task_loginuid);
-        if off == NONE {
-            return u32::MAX;
-        }
-        // SAFETY: as load().
-        unsafe { load(self.0, off) }
-    }
-
-    /// Block-I/O delay, ns: only where the kernel accounts it for this task.
-    #[inline(always)]
-    pub fn blkio_delay(self) -> u64 {
-        let off = offset!(task_delays);
-        if off == NONE {
-            return 0;
-        }
-        // SAFETY: as load(); a NULL pointer loads 0.
+    pub fn effective_ids(self) -> (u32, u32) {
+        // SAFETY: peek() reads nothing that is not readable.
         unsafe {
-            let delays: *const u8 = load(self.0, off);
-            load_u64(delays, offset!(delays_blkio))
-        }
-    }
-
-    /// Pid of this task in its innermost PID namespace, 0 where that is the initial one.
-    #[inline(always)]
-    pub fn ns_pid(self) -> u32 {
-        self.inner_pid().0
-    }
-
-    /// (pid, namespace inode) in the innermost PID namespace; (0, 0) in the initial one.
-    #[inline(always)]
-    pub fn inner_pid(self) -> (u32, u32) {
-        let level = self.pid_level();
-        if level == 0 {
-            return (0, 0);
-        }
-        self.numbers(level)
-    }
-
-    #[inline(always)]
-    pub fn pid_level(self) -> u32 {
-        let (thread_pid, level) = (offset!(task_thread_pid), offset!(pid_level));
-        if thread_pid == NONE || level == NONE {
-            return 0;
-        }
-        // SAFETY: as load().
-        unsafe {
-            let pid: *const u8 = load(self.0, thread_pid);
-            load(pid, level)
-        }
-    }
-
-    /// (pid, namespace inode) at `level`. `numbers[]` is declared shorter than
-    /// it is, hence the untyped reads.
-    #[inline(always)]
-    pub fn numbers(self, level: u32) -> (u32, u32) {
-        let (thread_pid, numbers) = (offset!(task_thread_pid), offset!(pid_numbers));
-        let (nr, ns, inum) = (offset!(upid_nr), offset!(upid_ns), offset!(pidns_inum));
-        if thread_pid == NONE || numbers == NONE || nr == NONE || ns == NONE || inum == NONE {
-            return (0, 0);
-        }
-        // SAFETY: peek() reads nothing that is not readable. struct upid is an
-        // int and a pointer, so 16 bytes (include/linux/pid.h).
-        unsafe {
-            let pid: *const u8 = load(self.0, thread_pid);
-            let upid = pid.add(numbers as usize + (level & 31) as usize * 16);
-            let namespace: usize = peek(upid.add(ns as usize));
+            let cred: usize = peek(self.0.add(offset!(task_cred) as usize));
+            let cred = cred as *const u8;
             (
-                peek(upid.add(nr as usize)),
-                peek((namespace as *const u8).add(inum as usize)),
+                peek(cred.wrapping_add(offset!(cred_euid) as usize)),
+                peek(cred.wrapping_add(offset!(cred_egid) as usize)),
             )
         }
     }
 
-    /// Whether this process is tracer itself, as the kernel sees it: our own
-    /// getpid() counts in our own PID namespace.
+    /// Pid in the innermost PID namespace, 0 where that is the initial one.
     #[inline(always)]
-    pub fn is_tracer(self) -> bool {
-        let level = self.pid_level();
-        let leader = self.leader();
-        if level == 0 {
-            leader.pid() == config!(tracer_pid)
-        } else {
-            leader.numbers(level) == (config!(tracer_pid), config!(pidns_ino))
+    pub fn ns_pid(self) -> u32 {
+        let (thread_pid, level) = (offset!(task_thread_pid), offset!(pid_level));
+        if thread_pid == NONE || level == NONE {
+            return 0;
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let pid: usize = peek(self.0.add(thread_pid as usize));
+            let pid = pid as *const u8;
+            match peek(pid.wrapping_add(level as usize)) {
+                0 => 0,
+                level => number(pid, level).0,
+            }
         }
     }
 
@@ -303,6 +270,79 @@ impl Task {
             run_delay_ns: self.run_delay(),
             blkio_delay_ns: self.blkio_delay(),
         }
+    }
+
+    /// ns; 0 where the kernel does not account it (`delays` is NULL then).
+    #[inline(always)]
+    fn blkio_delay(self) -> u64 {
+        let (delays, blkio) = (offset!(task_delays), offset!(delays_blkio));
+        if !has(opt::DELAYACCT) || delays == NONE || blkio == NONE {
+            return 0;
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let delays: usize = peek(self.0.add(delays as usize));
+            peek((delays as *const u8).wrapping_add(blkio as usize))
+        }
+    }
+
+    #[inline(always)]
+    pub fn leader(self) -> Self {
+        // SAFETY: as load().
+        Self(unsafe { load(self.0, offset!(task_group_leader)) })
+    }
+
+    /// The identity of the process that this task belongs to.
+    #[inline(always)]
+    pub fn key(self) -> Key {
+        self.key_with(self.leader())
+    }
+
+    /// Whether this is a task of tracer itself, as the kernel sees it: our own
+    /// getpid() counts in our own PID namespace.
+    #[inline(always)]
+    pub fn is_tracer(self) -> bool {
+        let (thread_pid, level) = (offset!(task_thread_pid), offset!(pid_level));
+        if thread_pid == NONE || level == NONE {
+            return self.tgid() == config!(tracer_pid);
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let leader: usize = peek(self.0.add(offset!(task_group_leader) as usize));
+            let pid: usize = peek((leader as *const u8).wrapping_add(thread_pid as usize));
+            let pid = pid as *const u8;
+            number(pid, peek(pid.wrapping_add(level as usize)))
+                == (config!(tracer_pid), config!(pidns_ino))
+        }
+    }
+
+    #[inline(always)]
+    fn key_with(self, leader: Self) -> Key {
+        Key {
+            tgid: self.tgid(),
+            _pad: 0,
+            start: leader.start(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn comm(self) -> [u8; COMM_LEN] {
+        let off = offset!(task_comm);
+        // SAFETY: as load(); comm is an array of 16 bytes, read in halves.
+        let halves: [u64; 2] = unsafe { [load(self.0, off), load(self.0, off + 8)] };
+        // SAFETY: both types are 16 bytes of integers.
+        unsafe { core::mem::transmute(halves) }
+    }
+
+    /// `u32::MAX`: not set, or this kernel has no audit.
+    #[inline(always)]
+    pub fn loginuid(self) -> u32 {
+        let off = offset!(task_loginuid);
+        if off == NONE {
+            return u32::MAX;
+        }
+        // SAFETY: as load().
+        unsafe { load(self.0, off) }
     }
 }
 

@@ -3,6 +3,7 @@
 //! The totals here are those so far: the rest of do_exit still costs time.
 //! `probes::free` amends them.
 
+use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
@@ -12,20 +13,20 @@ use crate::emit;
 use crate::filter;
 use crate::globals::has;
 use crate::maps::{Acc, Key, TRACKED, Tracked, atomic_add, set_flags, tracked};
-use crate::task::{PF_KTHREAD, Signal, Task};
+use crate::task::{PF_KTHREAD, Task, View};
 
 /// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
 const SIGNAL_GROUP_EXIT: u32 = 4;
 
 #[inline(always)]
 pub fn process_exit(ctx: &BtfTracePointContext) {
-    let task = Task(ctx.arg::<*const u8>(0));
-    let key = task.key();
+    let v = View::of(Task(ctx.arg::<*const u8>(0)));
+    let key = v.key();
     let process = match TRACKED.get_ptr_mut(&key) {
         Some(process) => process,
         None if has(opt::ALL) => {
             let mut new = Tracked::NEW;
-            if filter::passes(task) {
+            if filter::passes(v.task) {
                 new.flags = tracked::EMIT;
             }
             if TRACKED.insert(&key, &new, 0).is_err() {
@@ -44,24 +45,24 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     let group_dead = if has(opt::EXIT_GROUP_DEAD) {
         ctx.arg::<u64>(1) & 1 != 0
     } else {
-        task.signal().live() == 0
+        v.signal.live() == 0
     };
-    let leader = task.pid() == key.tgid;
+    let leader = v.task.pid() == key.tgid;
     // SAFETY: a value of our map; it stays while this process lives.
     unsafe {
         if group_dead && leader {
             set_flags(process, tracked::LEADER_LAST);
         } else {
-            accumulate(process, &task.acc());
+            accumulate(process, &v.task.acc());
         }
         if (*process).flags & tracked::EMIT == 0 {
             return;
         }
     }
     if group_dead {
-        process_end(task, &key, process);
+        process_end(&v, &key, process);
     } else if has(opt::THREADS) {
-        thread_end(task, &key, process);
+        thread_end(&v, &key, process);
     }
 }
 
@@ -101,18 +102,18 @@ pub unsafe fn put_acc(to: *mut Totals, acc: &Acc, own: &Acc, add: bool) {
 
 /// The wait status of the whole process.
 #[inline(always)]
-fn status(task: Task, signal: Signal) -> u32 {
-    if signal.flags() & SIGNAL_GROUP_EXIT != 0 {
-        signal.group_exit_code()
+fn status(v: &View) -> u32 {
+    if v.signal.flags() & SIGNAL_GROUP_EXIT != 0 {
+        v.signal.group_exit_code()
     } else {
-        task.leader().exit_code()
+        v.leader.exit_code()
     }
 }
 
 #[inline(always)]
-fn process_end(task: Task, key: &Key, process: *mut Tracked) {
-    let signal = task.signal();
-    let status = status(task, signal);
+fn process_end(v: &View, key: &Key, process: *mut Tracked) {
+    let (task, leader, signal) = (v.task, v.leader, v.signal);
+    let status = status(v);
     // SAFETY: a value of our map; it stays until the free of the leader.
     unsafe {
         set_flags(
@@ -133,7 +134,6 @@ fn process_end(task: Task, key: &Key, process: *mut Tracked) {
     // SAFETY: the entry is ours until it is submitted; `process` as above.
     let bits = unsafe {
         let t = &raw mut (*r).totals;
-        let leader = task.leader();
         let leader_last = task.pid() == key.tgid;
         // A leader that ended before stays as a zombie: signal has the sums of
         // those only that are gone.
@@ -152,16 +152,16 @@ fn process_end(task: Task, key: &Key, process: *mut Tracked) {
             signal.oublock() + (task.write_bytes() >> 9) + own * (leader.write_bytes() >> 9);
         (*t).prev_utime_ns = signal.prev_utime();
         (*t).prev_stime_ns = signal.prev_stime();
-        put_acc(t, &(*process).acc, &task.acc(), leader_last);
+        put_acc(t, &(*process).acc, &v.task.acc(), leader_last);
         (*t).maxrss_pages = signal.maxrss();
         (*t).exec_maxrss_pages = (*process).exec_maxrss;
         (*t).mm_peak_pages = if has(opt::EXIT_GROUP_DEAD) {
-            task.mm().peak_rss()
+            v.mm.peak_rss()
         } else {
             0
         };
         (*t).threads = (*process).threads;
-        fill(r, task, status, process);
+        fill(r, v, status, process);
         (*process).flags
     };
     entry.set_flags(record_flags(task, bits));
@@ -169,7 +169,8 @@ fn process_end(task: Task, key: &Key, process: *mut Tracked) {
 }
 
 #[inline(always)]
-fn thread_end(task: Task, key: &Key, process: *mut Tracked) {
+fn thread_end(v: &View, key: &Key, process: *mut Tracked) {
+    let task = v.task;
     let Some(entry) = emit::begin::<ExitRecord>(kind::EXIT, key, task.pid()) else {
         return;
     };
@@ -188,13 +189,13 @@ fn thread_end(task: Task, key: &Key, process: *mut Tracked) {
         (*t).nivcsw = task.nivcsw();
         (*t).inblock = task.read_bytes() >> 9;
         (*t).oublock = task.write_bytes() >> 9;
-        let acc = task.acc();
+        let acc = v.task.acc();
         put_acc(t, &acc, &acc, false);
         (*t).maxrss_pages = 0;
         (*t).exec_maxrss_pages = 0;
         (*t).mm_peak_pages = 0;
         (*t).threads = 1;
-        fill(r, task, task.exit_code(), process);
+        fill(r, v, task.exit_code(), process);
         (*process).flags
     };
     entry.set_flags(record_flags(task, bits) | flags::THREAD);
@@ -215,21 +216,21 @@ fn record_flags(task: Task, bits: u64) -> u8 {
 
 /// What the ends of threads and processes have in common.
 #[inline(always)]
-unsafe fn fill(r: *mut ExitRecord, task: Task, status: u32, process: *const Tracked) {
-    let parent = task.real_parent().key();
-    let cred = task.cred();
+unsafe fn fill(r: *mut ExitRecord, v: &View, status: u32, process: *const Tracked) {
+    let parent = v.parent_key();
+    let ids = bpf_get_current_uid_gid();
     // SAFETY: the caller gives a record of its own and a value of our map.
     unsafe {
-        (*r).comm = task.comm();
+        (*r).comm = v.task.comm();
         (*r).ppid = parent.tgid;
         (*r).parent_start = parent.start;
         (*r).orig_ppid = (*process).orig_ppid;
         (*r).orig_parent_start = (*process).orig_parent_start;
         (*r).status = status;
-        (*r).ns_pid = task.ns_pid();
-        (*r).uid = cred.uid();
-        (*r).gid = cred.gid();
-        (*r).thread_start = task.start();
+        (*r).ns_pid = v.task.ns_pid();
+        (*r).uid = ids as u32;
+        (*r).gid = (ids >> 32) as u32;
+        (*r).thread_start = v.task.start();
         (*r).cgroup_id = bpf_get_current_cgroup_id();
     }
 }

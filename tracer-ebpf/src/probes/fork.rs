@@ -20,30 +20,30 @@ const FOUND: u32 = 2;
 pub fn process_fork(ctx: &BtfTracePointContext) {
     let parent = Task(ctx.arg::<*const u8>(0));
     let child = Task(ctx.arg::<*const u8>(1));
+    let parent_key = parent.key();
     if child.tgid() == child.pid() {
-        new_process(parent, child)
+        new_process(parent, &parent_key, child);
     } else {
-        new_thread(parent, child)
+        new_thread(parent, &parent_key, child);
     }
 }
 
 #[inline(always)]
 pub fn task_newtask(ctx: &BtfTracePointContext) {
     let child = Task(ctx.arg::<*const u8>(0));
-    if child.flags() & (PF_IO_WORKER | PF_USER_WORKER) == 0 || child.tgid() == child.pid() {
-        return;
+    let is_worker = child.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0;
+    if is_worker && child.tgid() != child.pid() {
+        // The creator is a task of the same process, the current one.
+        new_thread(child, &child.key(), child);
     }
-    // The creator is a task of the same process: its leader stands for it.
-    new_thread(child.leader(), child);
 }
 
 #[inline(always)]
-fn new_process(parent: Task, child: Task) {
-    let parent_key = parent.key();
+fn new_process(parent: Task, parent_key: &Key, child: Task) {
     let mut new = Tracked::NEW;
     let mut shown = true;
     // SAFETY: the value stays in the map while this process lives.
-    if let Some(by) = unsafe { TRACKED.get(&parent_key) } {
+    if let Some(by) = unsafe { TRACKED.get(parent_key) } {
         new.flags = by.flags & tracked::EMIT;
     } else if is_root(parent, child) {
         new.flags = tracked::ROOT;
@@ -68,22 +68,20 @@ fn new_process(parent: Task, child: Task) {
         start: child.start(),
     };
     // With CLONE_PARENT the parent is the creator's own.
-    let real_parent = child.real_parent();
-    let real_key = real_parent.key();
-    new.orig_ppid = real_key.tgid;
-    new.orig_parent_start = real_key.start;
+    let real = child.real_parent().key();
+    new.orig_ppid = real.tgid;
+    new.orig_parent_start = real.start;
     if TRACKED.insert(&key, &new, 0).is_err() {
         table_full(&key);
     }
     if shown && new.flags & tracked::EMIT != 0 {
-        emit_fork(parent, &parent_key, child, &key, &real_key, 0);
+        emit_fork(parent, parent_key, child, &key, &real, 0);
     }
 }
 
 #[inline(always)]
-fn new_thread(parent: Task, child: Task) {
-    let key = child.key();
-    let Some(process) = TRACKED.get_ptr_mut(&key) else {
+fn new_thread(parent: Task, key: &Key, child: Task) {
+    let Some(process) = TRACKED.get_ptr_mut(key) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.
@@ -91,7 +89,7 @@ fn new_thread(parent: Task, child: Task) {
     // SAFETY: as above.
     let emit = unsafe { (*process).flags } & tracked::EMIT != 0;
     if emit && has(opt::THREADS) {
-        emit_fork(parent, &key, child, &key, &key, flags::THREAD);
+        emit_fork(parent, key, child, key, key, flags::THREAD);
     }
 }
 

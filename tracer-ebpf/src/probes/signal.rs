@@ -1,7 +1,7 @@
 //! Who ended whom: signal_generate for signals that will end their target, and
 //! mark_victim for the OOM killer's choice.
 
-use aya_ebpf::helpers::bpf_get_current_task_btf;
+use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_current_uid_gid};
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::offsets::NONE;
@@ -107,7 +107,7 @@ fn emit_signal(target: Task, signal: u32, code: i32, bits: u8) {
         (*r).signal = signal;
         (*r).code = code;
         (*r).sender_tgid = sender_key.tgid;
-        (*r).sender_uid = sender.cred().uid();
+        (*r).sender_uid = bpf_get_current_uid_gid() as u32;
         (*r).sender_start = sender_key.start;
         (*r).sender_comm = sender.comm();
     }

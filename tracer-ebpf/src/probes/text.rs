@@ -1,236 +1,322 @@
 //! Text of an exec: file name, working directory, argv and environment, put
 //! together in per-CPU scratch memory and sent in pieces.
+//!
+//! The two loops are bpf_loop callbacks, which the verifier looks at once and
+//! not once a turn (Linux ≥ 5.17). Their state lies in the scratch memory,
+//! whose content the verifier does not track: so its states do not multiply
+//! with each piece that may or may not fit.
+
+use core::ffi::c_void;
 
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::{
-    bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_ringbuf_output,
+    bpf_loop, bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_ringbuf_output,
 };
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
 use tracer_common::offsets::NONE;
-use tracer_common::record::{Counters, Header, Text, flags, kind, section};
+use tracer_common::record::{ExecRecord, Text, flags, kind, section};
 
 use crate::emit;
 use crate::globals::{config, offset};
-use crate::maps::{RING, SCRATCH, SCRATCH_LEN};
+use crate::maps::RING;
 use crate::task::{Task, peek};
-
-const HEAD: usize = size_of::<Text>();
 
 /// File names are at most PATH_MAX with their NUL.
 const FILENAME_MAX: usize = 4096;
 /// Room for the working directory; a deeper one is marked as cut.
 const CWD_MAX: usize = 4096;
-const CWD_DEPTH: usize = 40;
+const CWD_DEPTH: u32 = 128;
 /// NAME_MAX and a NUL.
 const NAME_ROOM: usize = 256;
 /// A piece's largest text, see Config::piece.
 const PIECE_MAX: usize = 16 << 10;
-/// Pieces of one argv or environment: 2 MiB of the largest.
-const PIECES: usize = 128;
+/// Pieces of one argv or environment: 2 MiB of those of the smallest ring.
+const PIECES: u32 = 2048;
 
-const _: () = assert!(HEAD + FILENAME_MAX + CWD_MAX + NAME_ROOM + PIECE_MAX <= SCRATCH_LEN);
+/// Masks the offset of what follows file name and cwd.
+const HEAD_MASK: usize = FILENAME_MAX + CWD_MAX - 1;
 
-/// What became of an exec's text.
-pub struct Sent {
-    pub pieces: u16,
-    pub lost: u16,
-    pub flags: u8,
+/// One exec's text in the making.
+#[repr(C)]
+struct Scratch {
+    /// Where in user memory the present vector starts, and how much is wanted.
+    start: u64,
+    want: usize,
+    /// Offset of the first byte that the first piece did not take.
+    taken: usize,
+    which: u8,
+    /// Flags for the exec record.
+    flags: u8,
+    pieces: u16,
+    lost: u16,
+    _pad: u16,
+    /// The walk from the working directory to the root.
+    filename_len: usize,
+    cwd_len: usize,
+    vfsmnt: usize,
+    dentry: usize,
+    top: usize,
+    stop_vfsmnt: usize,
+    stop_dentry: usize,
+    /// The record: `head` and the bytes that follow it.
+    head: Text,
+    bytes: [u8; FILENAME_MAX + CWD_MAX + NAME_ROOM + PIECE_MAX],
 }
 
-/// Puts text pieces of one exec into the ring.
-pub struct Writer {
-    scratch: *mut u8,
-    counters: *mut Counters,
-    header: Header,
-    pub sent: Sent,
+/// Only sched_process_exec uses it, which cannot interrupt itself.
+#[map]
+static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+
+/// What is to be sent.
+pub struct Request {
+    pub filename: *const u8,
+    pub task: Task,
+    pub arg_start: u64,
+    pub arg_len: usize,
+    pub env_start: u64,
+    /// 0: no environment.
+    pub env_len: usize,
 }
 
-impl Writer {
-    /// `header`: that of the exec record, whose `seq` the pieces repeat.
-    #[inline(always)]
-    pub fn new(header: Header) -> Option<Self> {
-        Some(Self {
-            scratch: SCRATCH.get_ptr_mut(0)?.cast(),
-            counters: emit::counters()?,
-            header,
-            sent: Sent {
-                pieces: 0,
-                lost: 0,
-                flags: 0,
-            },
-        })
+/// Sends the text of the exec whose `record` is reserved, and notes in it what
+/// became of that.
+#[inline(always)]
+pub fn send(record: *mut ExecRecord, request: &Request) {
+    let Some(s) = SCRATCH.get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: this CPU's value of our map; the record is reserved until its
+    // owner submits it.
+    unsafe {
+        (*s).head.h = (*record).h;
+        (*s).head.h.kind = kind::TEXT;
+        (*s).head.h.flags = 0;
+        (*s).head.exec_seq = (*record).h.seq;
+        (*s).flags = 0;
+        (*s).pieces = 0;
+        (*s).lost = 0;
+        first(s, request);
+        rest(s, section::ARGV, request.arg_start, request.arg_len);
+        if request.env_len > 0 {
+            (*s).taken = 0;
+            rest(s, section::ENV, request.env_start, request.env_len);
+        }
+        (*record).h.flags |= (*s).flags;
+        (*record).pieces = (*s).pieces;
+        (*record).pieces_lost = (*s).lost;
     }
+}
 
-    /// File name, cwd and as much of argv (at `start`, `want` bytes) as fits
-    /// into one piece. Returns the bytes of argv taken.
-    #[inline(always)]
-    pub fn first(&mut self, filename: *const u8, task: Task, start: u64, want: usize) -> usize {
-        // SAFETY: the scratch value is SCRATCH_LEN long; the asserted sum bounds every offset.
-        let text = unsafe { self.scratch.add(HEAD) };
-        // SAFETY: as above.
+/// File name, cwd and as much of argv as fits into one piece.
+#[inline(always)]
+unsafe fn first(s: *mut Scratch, request: &Request) {
+    // SAFETY: the caller gives this CPU's scratch; offsets into `bytes` are
+    // masked to what it holds.
+    unsafe {
+        let bytes = (&raw mut (*s).bytes).cast::<u8>();
         let n =
-            unsafe { bpf_probe_read_kernel_str(text.cast(), FILENAME_MAX as u32, filename.cast()) };
-        let filename_len = if n > 0 {
-            (n as usize - 1) & (FILENAME_MAX - 1)
-        } else {
-            0
-        };
-        let cwd_len = self.cwd(text, filename_len, task);
-        let used = (filename_len + cwd_len) & (FILENAME_MAX + CWD_MAX - 1);
+            bpf_probe_read_kernel_str(bytes.cast(), FILENAME_MAX as u32, request.filename.cast());
+        (*s).filename_len = if n > 0 { n as usize - 1 } else { 0 };
+        (*s).cwd_len = 0;
+        cwd(s, request.task);
+        let used = ((*s).filename_len + (*s).cwd_len) & HEAD_MASK;
         let room = (config!(piece) as usize).saturating_sub(used);
-        let len = want.min(room).min(PIECE_MAX);
-        // SAFETY: as above.
-        let len = unsafe { self.user(text.add(used), start, len) };
-        self.put(section::FIRST, filename_len, cwd_len, 0, used + len);
-        len
-    }
-
-    /// The rest of argv or the whole environment, from `offset` to `want`.
-    #[inline(always)]
-    pub fn rest(&mut self, which: u8, start: u64, mut offset: usize, want: usize) {
-        let piece = (config!(piece) as usize).min(PIECE_MAX);
-        for _ in 0..PIECES {
-            if offset >= want {
-                break;
-            }
-            let len = (want - offset).min(piece);
-            // SAFETY: the scratch value has PIECE_MAX bytes after HEAD.
-            let got = unsafe { self.user(self.scratch.add(HEAD), start + offset as u64, len) };
-            if got == 0 {
-                break;
-            }
-            self.put(which, 0, 0, offset, got);
-            offset += len;
-        }
-    }
-
-    /// Reads `len` bytes of user memory; 0 when it could not. The one place
-    /// that looks at a read's result: a failed read must not pass for a row of
-    /// empty arguments.
-    #[inline(always)]
-    unsafe fn user(&mut self, to: *mut u8, address: u64, len: usize) -> usize {
-        if len == 0 {
-            return 0;
-        }
-        let len = len.min(PIECE_MAX);
-        // SAFETY: the caller gives room for PIECE_MAX bytes.
-        if unsafe { bpf_probe_read_user(to.cast(), len as u32, address as *const _) } != 0 {
-            self.sent.flags |= flags::USER_FAULT;
-            return 0;
-        }
-        len
-    }
-
-    #[inline(always)]
-    fn put(&mut self, which: u8, filename_len: usize, cwd_len: usize, offset: usize, len: usize) {
-        let head = self.scratch.cast::<Text>();
-        let seq = emit::next_seq(self.counters, kind::TEXT);
-        // SAFETY: the scratch value begins with room for the struct.
-        unsafe {
-            (*head).h = Header {
-                kind: kind::TEXT,
-                seq,
-                ..self.header
-            };
-            (*head).section = which;
-            (*head)._pad = [0; 3];
-            (*head).exec_seq = self.header.seq;
-            (*head).filename_len = filename_len as u16;
-            (*head).cwd_len = cwd_len as u16;
-            (*head).offset = offset as u32;
-            (*head).len = len as u32;
-            (*head)._pad2 = 0;
-        }
-        let total = HEAD + len.min(SCRATCH_LEN - HEAD);
-        let ring = (&raw const RING).cast_mut().cast();
-        // SAFETY: `total` bytes of the scratch value are readable.
-        let r = unsafe {
-            bpf_ringbuf_output(
-                ring,
-                self.scratch.cast(),
-                total as u64,
-                u64::from(BPF_RB_NO_WAKEUP),
-            )
-        };
-        if r == 0 {
-            self.sent.pieces += 1;
-        } else {
-            self.sent.lost += 1;
-            emit::count_lost(self.counters, kind::TEXT);
-        }
-    }
-
-    /// Appends the names from the working directory up to the process's root,
-    /// each with a NUL. As d_path() walks (fs/d_path.c, prepend_path), without
-    /// its locks: a rename at that moment may show a mixed path.
-    #[inline(always)]
-    fn cwd(&mut self, text: *mut u8, from: usize, task: Task) -> usize {
-        let (fs, pwd_mnt, pwd_dentry) = (
-            offset!(task_fs),
-            offset!(fs_pwd_mnt),
-            offset!(fs_pwd_dentry),
+        let len = user(
+            s,
+            bytes.add(used),
+            request.arg_start,
+            request.arg_len.min(room),
         );
-        let (root_mnt, root_dentry) = (offset!(fs_root_mnt), offset!(fs_root_dentry));
-        let (parent, name) = (offset!(dentry_parent), offset!(dentry_name));
-        let (mnt, mnt_parent) = (offset!(mount_mnt), offset!(mount_parent));
-        let (mountpoint, mnt_root) = (offset!(mount_mountpoint), offset!(vfsmount_root));
-        if fs == NONE
-            || pwd_mnt == NONE
-            || parent == NONE
-            || name == NONE
-            || mnt == NONE
-            || mnt_parent == NONE
-        {
-            return 0;
-        }
-        if pwd_dentry == NONE
-            || root_mnt == NONE
-            || root_dentry == NONE
-            || mountpoint == NONE
-            || mnt_root == NONE
-        {
-            return 0;
-        }
-        let mut len = 0;
-        // SAFETY: peek() reads nothing that is not readable; the scratch value
-        // has room for what is written, as the offsets are masked.
-        unsafe {
-            let fs = peek::<usize>(task.0.add(fs as usize)) as *const u8;
-            let mut vfsmnt = peek::<usize>(fs.add(pwd_mnt as usize));
-            let mut dentry = peek::<usize>(fs.add(pwd_dentry as usize));
-            let stop_mnt = peek::<usize>(fs.add(root_mnt as usize));
-            let stop_dentry = peek::<usize>(fs.add(root_dentry as usize));
-            let mut top = peek::<usize>((vfsmnt as *const u8).add(mnt_root as usize));
-            for _ in 0..CWD_DEPTH {
-                if dentry == stop_dentry && vfsmnt == stop_mnt {
-                    return len;
-                }
-                let up = peek::<usize>((dentry as *const u8).add(parent as usize));
-                if dentry == top || up == dentry {
-                    // A mount's root: go on at its mount point, if there is one.
-                    let mount = (vfsmnt as *const u8).wrapping_sub(mnt as usize);
-                    let above = peek::<usize>(mount.wrapping_add(mnt_parent as usize));
-                    if above == mount as usize || above == 0 {
-                        return len;
-                    }
-                    dentry = peek(mount.wrapping_add(mountpoint as usize));
-                    vfsmnt = above.wrapping_add(mnt as usize);
-                    top = peek((vfsmnt as *const u8).wrapping_add(mnt_root as usize));
-                    continue;
-                }
-                if len > CWD_MAX - 2 * NAME_ROOM {
-                    break;
-                }
-                let at = text.add((from + len) & (FILENAME_MAX + CWD_MAX - 1));
-                let s = peek::<usize>((dentry as *const u8).add(name as usize));
-                let n = bpf_probe_read_kernel_str(at.cast(), NAME_ROOM as u32, s as *const _);
-                if n <= 0 {
-                    break;
-                }
-                len += n as usize & (2 * NAME_ROOM - 1);
-                dentry = up;
-            }
-        }
-        self.sent.flags |= flags::CWD_CUT;
-        len
+        (*s).taken = len;
+        put(s, section::FIRST, 0, used + len);
     }
+}
+
+/// What `first` left of argv, or the environment.
+#[inline(always)]
+unsafe fn rest(s: *mut Scratch, which: u8, start: u64, want: usize) {
+    // SAFETY: the caller gives this CPU's scratch.
+    unsafe {
+        if (*s).flags & flags::USER_FAULT != 0 || (*s).taken >= want {
+            return;
+        }
+        (*s).which = which;
+        (*s).start = start;
+        (*s).want = want;
+        bpf_loop(PIECES, piece as *mut c_void, core::ptr::null_mut(), 0);
+    }
+}
+
+/// bpf_loop callback: sends piece `index`. Returns 1 to stop.
+unsafe extern "C" fn piece(index: u64, _context: *mut c_void) -> i64 {
+    let Some(s) = SCRATCH.get_ptr_mut(0) else {
+        return 1;
+    };
+    // SAFETY: this CPU's value of our map, with room for PIECE_MAX bytes.
+    unsafe {
+        let size = config!(piece) as usize;
+        let at = (*s).taken + index as usize * size;
+        if at >= (*s).want {
+            return 1;
+        }
+        let bytes = (&raw mut (*s).bytes).cast::<u8>();
+        let len = user(s, bytes, (*s).start + at as u64, ((*s).want - at).min(size));
+        if len == 0 {
+            return 1;
+        }
+        (*s).filename_len = 0;
+        (*s).cwd_len = 0;
+        put(s, (*s).which, at, len);
+    }
+    0
+}
+
+/// Reads `len` bytes of user memory; returns 0 when it could not. The one place
+/// that looks at a read's result: a failed read must not pass for a row of
+/// empty arguments.
+#[inline(always)]
+unsafe fn user(s: *mut Scratch, to: *mut u8, address: u64, len: usize) -> usize {
+    let len = len.min(PIECE_MAX);
+    // SAFETY: the caller gives room for PIECE_MAX bytes, and its scratch.
+    unsafe {
+        if bpf_probe_read_user(to.cast(), len as u32, address as *const _) != 0 {
+            (*s).flags |= flags::USER_FAULT;
+            return 0;
+        }
+    }
+    len
+}
+
+/// Puts `len` bytes of text into the ring.
+#[inline(always)]
+unsafe fn put(s: *mut Scratch, which: u8, offset: usize, len: usize) {
+    let Some(counters) = emit::counters() else {
+        return;
+    };
+    // SAFETY: the caller gives this CPU's scratch; head and bytes adjoin, and
+    // as much of them is read as they hold.
+    unsafe {
+        (*s).head.h.seq = emit::next_seq(counters, kind::TEXT);
+        // With its padding in one store: for three bytes the compiler would call memset.
+        (&raw mut (*s).head.section)
+            .cast::<u32>()
+            .write(u32::from_ne_bytes([which, 0, 0, 0]));
+        (*s).head.filename_len = (*s).filename_len as u16;
+        (*s).head.cwd_len = (*s).cwd_len as u16;
+        (*s).head.offset = offset as u32;
+        (*s).head.len = len as u32;
+        (*s).head._pad2 = 0;
+        let total = size_of::<Text>() + len.min(FILENAME_MAX + CWD_MAX + PIECE_MAX);
+        let r = bpf_ringbuf_output(
+            (&raw const RING).cast_mut().cast(),
+            (&raw mut (*s).head).cast(),
+            total as u64,
+            u64::from(BPF_RB_NO_WAKEUP),
+        );
+        if r == 0 {
+            (*s).pieces += 1;
+        } else {
+            (*s).lost += 1;
+            emit::count_lost(counters, kind::TEXT);
+        }
+    }
+}
+
+/// Appends the names from the working directory up to the process's root, each
+/// with a NUL. As prepend_path() walks (fs/d_path.c), without its locks: a
+/// rename at that very moment may show a mixed path.
+#[inline(always)]
+unsafe fn cwd(s: *mut Scratch, task: Task) {
+    let (fs, pwd_mnt, pwd_dentry) = (
+        offset!(task_fs),
+        offset!(fs_pwd_mnt),
+        offset!(fs_pwd_dentry),
+    );
+    let (root_mnt, root_dentry) = (offset!(fs_root_mnt), offset!(fs_root_dentry));
+    if fs == NONE
+        || pwd_mnt == NONE
+        || pwd_dentry == NONE
+        || root_mnt == NONE
+        || root_dentry == NONE
+    {
+        return;
+    }
+    if offset!(dentry_parent) == NONE || offset!(dentry_name) == NONE || offset!(mount_mnt) == NONE
+    {
+        return;
+    }
+    if offset!(mount_parent) == NONE
+        || offset!(mount_mountpoint) == NONE
+        || offset!(vfsmount_root) == NONE
+    {
+        return;
+    }
+    // SAFETY: peek() reads nothing that is not readable; the caller gives this
+    // CPU's scratch.
+    unsafe {
+        let fs: usize = peek(task.0.add(fs as usize));
+        (*s).vfsmnt = at(fs, pwd_mnt);
+        (*s).dentry = at(fs, pwd_dentry);
+        (*s).stop_vfsmnt = at(fs, root_mnt);
+        (*s).stop_dentry = at(fs, root_dentry);
+        (*s).top = at((*s).vfsmnt, offset!(vfsmount_root));
+        (*s).flags |= flags::CWD_CUT;
+        bpf_loop(CWD_DEPTH, cwd_step as *mut c_void, core::ptr::null_mut(), 0);
+    }
+}
+
+/// The pointer at `offset` from `base`.
+#[inline(always)]
+unsafe fn at(base: usize, offset: u32) -> usize {
+    // SAFETY: peek() reads nothing that is not readable.
+    unsafe { peek(base.wrapping_add(offset as usize) as *const u8) }
+}
+
+/// bpf_loop callback: one name, or one mount, upward. Returns 1 to stop; what
+/// ends at the root takes CWD_CUT away.
+unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
+    let Some(s) = SCRATCH.get_ptr_mut(0) else {
+        return 1;
+    };
+    // SAFETY: this CPU's value of our map; the offset into `bytes` is masked.
+    unsafe {
+        let (dentry, vfsmnt) = ((*s).dentry, (*s).vfsmnt);
+        let up = at(dentry, offset!(dentry_parent));
+        let mut done = dentry == (*s).stop_dentry && vfsmnt == (*s).stop_vfsmnt;
+        if !done && (dentry == (*s).top || up == dentry) {
+            // A mount's root: go on at its mount point, if there is one.
+            let mount = vfsmnt.wrapping_sub(offset!(mount_mnt) as usize);
+            let above = at(mount, offset!(mount_parent));
+            if above != mount && above != 0 {
+                let vfsmnt = above.wrapping_add(offset!(mount_mnt) as usize);
+                (*s).dentry = at(mount, offset!(mount_mountpoint));
+                (*s).vfsmnt = vfsmnt;
+                (*s).top = at(vfsmnt, offset!(vfsmount_root));
+                return 0;
+            }
+            done = true;
+        }
+        if done {
+            (*s).flags &= !flags::CWD_CUT;
+            return 1;
+        }
+        if (*s).cwd_len > CWD_MAX - 2 * NAME_ROOM {
+            return 1;
+        }
+        let to = (&raw mut (*s).bytes)
+            .cast::<u8>()
+            .add(((*s).filename_len + (*s).cwd_len) & HEAD_MASK);
+        let n = bpf_probe_read_kernel_str(
+            to.cast(),
+            NAME_ROOM as u32,
+            at(dentry, offset!(dentry_name)) as *const _,
+        );
+        if n <= 0 {
+            return 1;
+        }
+        (*s).cwd_len += n as usize;
+        (*s).dentry = up;
+    }
+    0
 }
