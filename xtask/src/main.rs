@@ -1,1 +1,39 @@
-fn main() {}
+//! The project's chores: `cargo xtask SUBCOMMAND`. Each is idempotent and says what it does.
+
+mod bpf_toolchain;
+mod build;
+mod paths;
+mod process;
+mod run;
+mod setup;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Sets up, builds, runs and checks tracer.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Setup(setup::Args),
+    Build(build::Args),
+    Run(run::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Task::Setup(args) => setup::main(&args),
+        Task::Build(args) => build::main(&args),
+        Task::Run(args) => run::main(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}
