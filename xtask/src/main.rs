@@ -6,6 +6,9 @@ mod paths;
 mod process;
 mod run;
 mod setup;
+mod summary;
+mod test;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -24,6 +27,8 @@ enum Task {
     Setup(setup::Args),
     Build(build::Args),
     Run(run::Args),
+    Test(test::Args),
+    Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
         Task::Setup(args) => setup::main(&args),
         Task::Build(args) => build::main(&args),
         Task::Run(args) => run::main(args),
+        Task::Test(args) => test::main(&args),
+        Task::Vm(args) => vm::main(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

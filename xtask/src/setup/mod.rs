@@ -1,9 +1,11 @@
 //! `cargo xtask setup`: what the machine lacks to build tracer.
 
 mod apt;
+mod debs;
 mod linker;
 mod lock;
 mod toolchain;
+pub mod vm;
 
 use std::process::ExitCode;
 
