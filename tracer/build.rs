@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use aya_build::{Package, Toolchain};
-use bpf_toolchain::{BpfToolchain, OVERRIDE, workspace_root};
+use bpf_toolchain::{BOOTSTRAP, BpfToolchain, OVERRIDE, workspace_root};
 
 const PACKAGE: &str = "tracer-ebpf";
 
@@ -72,9 +72,7 @@ fn prepare_environment(toolchain: &BpfToolchain, linker: &Path) -> Result<()> {
         env::set_var("CARGO_TERM_QUIET", "true");
         env::set_var("RUSTUP_LOG", "error");
         if toolchain.prebuilt_core {
-            // A stable compiler accepts nightly features in these crates only. aya-build builds `core` from
-            // source where the value is "1" or the package's name, and leaves the ready one alone for a list.
-            env::set_var("RUSTC_BOOTSTRAP", "aya_ebpf,tracer_ebpf");
+            env::set_var("RUSTC_BOOTSTRAP", BOOTSTRAP);
         }
     }
     Ok(())

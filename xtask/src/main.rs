@@ -2,6 +2,9 @@
 
 mod bpf_toolchain;
 mod build;
+mod check;
+mod ci;
+mod licences;
 mod paths;
 mod process;
 mod run;
@@ -28,7 +31,9 @@ enum Task {
     Build(build::Args),
     Run(run::Args),
     Test(test::Args),
+    Check(check::Args),
     Vm(vm::Args),
+    Ci(ci::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +42,8 @@ fn main() -> ExitCode {
         Task::Build(args) => build::main(&args),
         Task::Run(args) => run::main(args),
         Task::Test(args) => test::main(&args),
+        Task::Check(check::Args {}) => check::main().map(|()| ExitCode::SUCCESS),
+        Task::Ci(args) => ci::main(&args),
         Task::Vm(args) => vm::main(&args),
     };
     result.unwrap_or_else(|error| {

@@ -47,3 +47,8 @@ pub fn for_build() -> Result<BpfToolchain> {
     linker::install(&toolchain)?;
     Ok(toolchain)
 }
+
+/// Why the kernel side's clippy cannot run; where it can be installed, it is.
+pub fn clippy_is_missing(toolchain: &BpfToolchain) -> Result<Option<String>> {
+    toolchain::install_clippy(toolchain)
+}

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::apt;
+use super::{apt, lock};
 use crate::{
     bpf_toolchain::{BpfToolchain, DEBIAN, OVERRIDE},
     process,
@@ -12,6 +12,8 @@ use crate::{
 
 /// Debian's compiler and its ready `core` for BPF.
 const PACKAGES: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
+/// The linter that goes with it.
+const CLIPPY: &str = "rust-web-clippy";
 const TARGET: &str = "/usr/lib/rustlib/bpfel-unknown-none";
 
 /// Crates in the user side and bpf-linker have C parts.
@@ -68,4 +70,29 @@ fn by_hand(or: &str) -> String {
          rustup toolchain install nightly --profile minimal --component rust-src\n\
          and then `cargo xtask setup` again"
     )
+}
+
+/// Installs the clippy of Debian's compiler where that is possible; the reason where there is none.
+pub fn install_clippy(toolchain: &BpfToolchain) -> Result<Option<String>> {
+    let runs = || {
+        let mut driver = Command::new("rustup");
+        process::output(driver.args(["run", &toolchain.name, "clippy-driver", "--version"])).is_ok()
+    };
+    if runs() {
+        return Ok(None);
+    }
+    if toolchain.name != DEBIAN {
+        return Ok(Some(format!(
+            "`rustup component add clippy --toolchain {}` adds it",
+            toolchain.name
+        )));
+    }
+    if !apt::is_root() || !apt::exists() {
+        return Ok(Some(format!("`apt-get install {CLIPPY}` adds it")));
+    }
+    let _lock = lock::take()?;
+    apt::install(&[CLIPPY], "clippy for the kernel side")?;
+    Ok((!runs()).then(|| {
+        format!("{CLIPPY} is installed, but `rustup run {DEBIAN} clippy-driver` does not work")
+    }))
 }
