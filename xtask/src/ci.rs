@@ -1,0 +1,38 @@
+//! `cargo xtask ci`: everything that must hold before a change is taken in.
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::Result;
+
+use crate::{check, test, vm};
+
+/// Check, then test on this kernel, then on the others in qemu
+#[derive(clap::Args)]
+pub struct Args {
+    /// Build cargo-deny, and look for advisories against the dependencies too
+    #[arg(long)]
+    full: bool,
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    let start = Instant::now();
+    let done =
+        |what: &str| eprintln!("xtask: {what} done after {} s", start.elapsed().as_secs());
+    check::main()?;
+    if args.full {
+        check::full_deny()?;
+    }
+    done("checks");
+    let (mut summary, passed) = test::run(None)?;
+    done("tests on this kernel");
+    let guests = vm::test()?;
+    done("tests in qemu");
+    summary += guests.summary;
+    // The last line is what a machine that runs this looks for.
+    println!("{summary}");
+    Ok(if passed && guests.status == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

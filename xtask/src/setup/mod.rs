@@ -1,0 +1,54 @@
+//! `cargo xtask setup`: what the machine lacks to build tracer.
+
+mod apt;
+mod debs;
+mod linker;
+mod lock;
+mod toolchain;
+pub mod vm;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::bpf_toolchain::BpfToolchain;
+
+/// Install what is missing to build tracer
+///
+/// The kernel side needs a Rust compiler for BPF (a rustup nightly with rust-src, or Debian's rustc-web) and a
+/// bpf-linker built against the same LLVM. On Debian and its kin, as root, the packages are installed, never at
+/// the price of one that is installed; elsewhere the commands to run are printed.
+#[derive(clap::Args)]
+pub struct Args {}
+
+pub fn main(_args: &Args) -> Result<ExitCode> {
+    let toolchain = for_build()?;
+    let linker = toolchain.linker().context("no cache directory")?;
+    println!(
+        "toolchain for the kernel side: {} (LLVM {})",
+        toolchain.name, toolchain.llvm
+    );
+    println!("linker for the kernel side:    {}", linker.display());
+    println!("Nothing else is missing: `cargo xtask build --release` builds tracer.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sees to it that tracer can be built, and says with what; quick where nothing is missing.
+pub fn for_build() -> Result<BpfToolchain> {
+    if let Some(toolchain) = BpfToolchain::find()
+        && linker::is_built(&toolchain)
+        && toolchain::has_c_compiler()
+    {
+        return Ok(toolchain);
+    }
+    let _lock = lock::take()?;
+    toolchain::install_c_compiler()?;
+    let toolchain = toolchain::install()?;
+    linker::install(&toolchain)?;
+    Ok(toolchain)
+}
+
+/// Why the kernel side's clippy cannot run; where it can be installed, it is.
+pub fn clippy_is_missing(toolchain: &BpfToolchain) -> Result<Option<String>> {
+    toolchain::install_clippy(toolchain)
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask test`: every test of the workspace, the end-to-end ones against the released binary.
+
+use std::{
+    io::{BufRead as _, BufReader, IsTerminal as _, stdout},
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::{build, paths, process, summary::Summary};
+
+/// The package with the end-to-end tests.
+const PACKAGE: &str = "tracer-tests";
+
+/// Build the release, then run all tests of the workspace
+///
+/// Tests that need root or BPF say that they are skipped where these are missing.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run only the tests whose names contain this
+    filter: Option<String>,
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    let (summary, passed) = run(args.filter.as_deref())?;
+    println!("{summary}");
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the tests; the second value tells whether the test runner was content.
+pub fn run(filter: Option<&str>) -> Result<(Summary, bool)> {
+    build::release_quietly()?;
+    let mut cargo = process::cargo();
+    cargo
+        .args([
+            "test",
+            "--workspace",
+            "--exclude",
+            "tracer-ebpf",
+            "--no-fail-fast",
+            "--",
+        ])
+        .args(stdout().is_terminal().then_some("--color=always"))
+        .args(filter)
+        .env("TRACER_BIN", paths::tracer())
+        .env("TRACER_FIXTURES", fixtures()?)
+        .stdout(Stdio::piped());
+    eprintln!("xtask: {}", process::display(&cargo));
+    let mut child = cargo.spawn().context("cannot start cargo test")?;
+    let mut summary = Summary::default();
+    let output = child.stdout.take().context("stdout is a pipe")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.context("cannot read the tests' output")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        summary.add_line(&line);
+    }
+    let passed = child
+        .wait()
+        .context("cannot wait for cargo test")?
+        .success();
+    Ok((summary, passed))
+}
+
+/// The directory with the static programs that the end-to-end tests trace, built if need be.
+pub fn fixtures() -> Result<PathBuf> {
+    let dir = paths::target().join("fixtures");
+    let mut cargo = process::cargo();
+    cargo
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            PACKAGE,
+            "--bin",
+            "tracer-fixtures",
+            "--",
+        ])
+        .arg(&dir);
+    process::run_quietly(&mut cargo)?;
+    Ok(dir)
+}
+
+/// The end-to-end tests' names and executables.
+pub fn executables() -> Result<Vec<(String, PathBuf)>> {
+    let mut cargo = process::cargo();
+    cargo.args([
+        "test",
+        "--package",
+        PACKAGE,
+        "--tests",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let messages = output_with_quiet_stderr(&mut cargo)?;
+    let found: Vec<_> = messages.lines().filter_map(executable).collect();
+    if found.is_empty() {
+        bail!("package {PACKAGE} has no tests");
+    }
+    Ok(found)
+}
+
+/// The integration test that one of cargo's messages tells of.
+fn executable(message: &str) -> Option<(String, PathBuf)> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let target = message.get("target")?;
+    if !target
+        .get("kind")?
+        .as_array()?
+        .iter()
+        .any(|kind| kind == "test")
+    {
+        return None;
+    }
+    Some((
+        target.get("name")?.as_str()?.to_owned(),
+        message.get("executable")?.as_str()?.into(),
+    ))
+}
+
+fn output_with_quiet_stderr(command: &mut Command) -> Result<String> {
+    let file = tempfile::NamedTempFile::new()?;
+    process::run_quietly(command.stdout(file.reopen()?))?;
+    Ok(std::fs::read_to_string(file.path())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_integration_tests_are_taken_from_cargos_messages() {
+        let message = |kind: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"cases"}},"executable":"/t/cases-1"}}"#
+            )
+        };
+        assert_eq!(
+            executable(&message("test")),
+            Some(("cases".to_owned(), PathBuf::from("/t/cases-1")))
+        );
+        assert_eq!(executable(&message("lib")), None);
+        assert_eq!(executable("not JSON"), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! `cargo xtask vm`: the end-to-end tests on Debian's kernels, in qemu.
+
+mod cpio;
+mod guest;
+mod payload;
+
+use std::{path::Path, process::ExitCode, time::Duration};
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use guest::Machine;
+pub use guest::Outcome;
+
+use crate::{setup, summary::Summary};
+
+/// Run the end-to-end tests, or a command, on other kernels in qemu
+///
+/// The kernels, qemu and busybox are taken from Debian's archive into the cache; nothing is installed. The guest has
+/// busybox, tracer on its PATH, and in /payload the tests and their fixtures; it has no network and no disk.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A series of Debian's kernels, or the path of an image; may be repeated [default: 6.1 and 6.12]
+    #[arg(long, value_name = "SERIES|PATH")]
+    kernel: Vec<String>,
+
+    /// How long the command may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    timeout: u64,
+
+    /// The guest's memory
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    memory: u32,
+
+    /// What runs the guest's instructions
+    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
+    accel: Accelerator,
+
+    /// What to divide the tests' counts by [default: 10 with tcg, else 1]
+    #[arg(long, value_name = "DIVISOR")]
+    scale: Option<u32>,
+
+    /// Run this in the guest instead of the tests
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Accelerator {
+    /// Emulation: works everywhere, ten times slower
+    Tcg,
+    /// The processor's own virtualisation, through /dev/kvm
+    Kvm,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            kernel: Vec::new(),
+            timeout: 900,
+            memory: 2048,
+            accel: Accelerator::Tcg,
+            scale: None,
+            command: Vec::new(),
+        }
+    }
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    let outcome = run(args)?;
+    if args.command.is_empty() {
+        println!("{}", outcome.summary);
+    }
+    Ok(ExitCode::from(outcome.status))
+}
+
+/// Runs the tests on both kernels.
+pub fn test() -> Result<Outcome> {
+    run(&Args::default())
+}
+
+fn run(args: &Args) -> Result<Outcome> {
+    let payload = payload::gather()?;
+    let (accelerator, scale) = match args.accel {
+        Accelerator::Tcg => ("tcg,thread=multi", 10),
+        Accelerator::Kvm => ("kvm", 1),
+    };
+    let command = script(&args.command, args.scale.unwrap_or(scale));
+    let initramfs = payload.initramfs(&command)?;
+    let kernels = match args.kernel.as_slice() {
+        [] => vec!["6.1".to_owned(), "6.12".to_owned()],
+        some => some.to_vec(),
+    };
+    let mut total = Outcome {
+        status: 0,
+        summary: Summary::default(),
+    };
+    let mut closing = Vec::new();
+    for kernel in &kernels {
+        let image = setup::vm::kernel(kernel)?;
+        eprintln!("xtask: booting {}", image.display());
+        let machine = Machine {
+            kernel: Path::new(&image),
+            initramfs: &initramfs,
+            accelerator,
+            memory_mib: args.memory,
+            timeout: Duration::from_secs(args.timeout),
+        };
+        let outcome = machine.run()?;
+        if args.command.is_empty() && outcome.summary == Summary::default() {
+            bail!("no test ran on kernel {kernel}");
+        }
+        closing.push(format!(
+            "kernel {kernel}: status {}, {}",
+            outcome.status, outcome.summary
+        ));
+        total.summary += outcome.summary;
+        if total.status == 0 {
+            total.status = outcome.status;
+        }
+    }
+    if args.command.is_empty() {
+        println!("{}", closing.join("\n"));
+    }
+    Ok(total)
+}
+
+/// The guest's shell script for a command.
+fn script(command: &[String], scale: u32) -> String {
+    let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
+    let command = if words.is_empty() {
+        "./run-tests".to_owned()
+    } else {
+        words.join(" ")
+    };
+    format!(
+        "export TRACER_BIN=/payload/tracer TRACER_FIXTURES=/payload/fixtures TRACER_TEST_VM=1 TRACER_TEST_SCALE={scale}\n\
+         {command}\n"
+    )
+}
+
+/// The word as one word of a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guest_gets_the_words_of_the_command() {
+        let command = ["sh", "-c", "echo 'a  b' $HOME"].map(str::to_owned);
+        assert!(script(&command, 10).ends_with("\n'sh' '-c' 'echo '\\''a  b'\\'' $HOME'\n"));
+        assert!(script(&[], 3).contains("TRACER_TEST_SCALE=3\n./run-tests\n"));
+    }
+}
