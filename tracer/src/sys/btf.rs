@@ -1,0 +1,475 @@
+//! The kernel's type information (BTF), as far as member offsets need it.
+//!
+//! A vmlinux blob describes some 150,000 types. Decoding them all costs more
+//! than everything else at start-up, so one walk notes only where each type
+//! begins and the hashes of the names of those that can be asked for; members
+//! are read on demand. The format is that of the kernel's
+//! `include/uapi/linux/btf.h`. Nothing here trusts the blob.
+
+mod blob;
+
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
+use thiserror::Error;
+use tracer_common::offsets::{NONE, Offsets};
+
+pub use blob::{Blob, VMLINUX};
+
+const MAGIC: u16 = 0xeb9f;
+const HEADER_LEN: usize = 24;
+const TYPE_LEN: usize = 12;
+
+/// Steps that one query may take. The largest struct of a real kernel has some
+/// 300 members; a blob that needs more than this runs in circles.
+const FUEL: u32 = 1 << 18;
+/// Anonymous members inside anonymous members.
+const MAX_DEPTH: u32 = 16;
+
+mod kind {
+    pub const INT: u32 = 1;
+    pub const PTR: u32 = 2;
+    pub const ARRAY: u32 = 3;
+    pub const STRUCT: u32 = 4;
+    pub const UNION: u32 = 5;
+    pub const ENUM: u32 = 6;
+    pub const FWD: u32 = 7;
+    pub const TYPEDEF: u32 = 8;
+    pub const VOLATILE: u32 = 9;
+    pub const CONST: u32 = 10;
+    pub const RESTRICT: u32 = 11;
+    pub const FUNC: u32 = 12;
+    pub const FUNC_PROTO: u32 = 13;
+    pub const VAR: u32 = 14;
+    pub const DATASEC: u32 = 15;
+    pub const FLOAT: u32 = 16;
+    pub const DECL_TAG: u32 = 17;
+    pub const TYPE_TAG: u32 = 18;
+    pub const ENUM64: u32 = 19;
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum BtfError {
+    #[error("this is not BTF of this machine's byte order (no magic number at its start)")]
+    Magic,
+    #[error("BTF version {0} is not known; a newer tracer may read it")]
+    Version(u8),
+    #[error("BTF is cut or damaged: {0}")]
+    Damaged(&'static str),
+    #[error("BTF has a type of unknown kind {kind} (type {id}); a newer tracer may read it")]
+    Kind { kind: u32, id: u32 },
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ResolveError {
+    #[error(
+        "this kernel's BTF has no {structure}.{member}, which tracing with eBPF needs; \
+         use --backend ftrace or --backend ptrace"
+    )]
+    Missing {
+        structure: &'static str,
+        member: &'static str,
+    },
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+}
+
+/// An index over a blob.
+pub struct Btf<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where type `i + 1` begins in `types`. Type 0 is `void`.
+    starts: Vec<u32>,
+    /// Name hash and id of each struct and union that has a name.
+    structs: Vec<(u32, u32)>,
+    typedefs: Vec<(u32, u32)>,
+    enums: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Type {
+    name: u32,
+    kind: u32,
+    /// Number of members, parameters, … that follow.
+    vlen: u32,
+    /// Member offsets carry a bitfield size in their upper 8 bits.
+    kflag: bool,
+    /// Size in bytes, or the id of the type referred to.
+    size_or_type: u32,
+    /// Where what follows the type begins in `types`.
+    tail: usize,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let b = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(b.try_into().ok()?))
+}
+
+fn hash(name: &[u8]) -> u32 {
+    let mut h = FxHasher::default();
+    h.write(name);
+    let h = h.finish();
+    // Folded: both halves count.
+    (h ^ (h >> 32)) as u32
+}
+
+/// Takes one step of a query's allowance.
+fn burn(fuel: &mut u32) -> Result<(), BtfError> {
+    *fuel = fuel
+        .checked_sub(1)
+        .ok_or(BtfError::Damaged("a type contains itself"))?;
+    Ok(())
+}
+
+impl<'a> Btf<'a> {
+    /// Indexes `data`, the content of `/sys/kernel/btf/vmlinux`.
+    pub fn parse(data: &'a [u8]) -> Result<Self, BtfError> {
+        let magic = data
+            .get(..2)
+            .and_then(|b| b.try_into().ok())
+            .map(u16::from_ne_bytes);
+        if magic != Some(MAGIC) {
+            return Err(BtfError::Magic);
+        }
+        let version = *data.get(2).ok_or(BtfError::Damaged("header"))?;
+        if version != 1 {
+            return Err(BtfError::Version(version));
+        }
+        let field = |at| {
+            u32_at(data, at)
+                .map(|v| v as usize)
+                .ok_or(BtfError::Damaged("header"))
+        };
+        let header = field(4)?;
+        if header < HEADER_LEN {
+            return Err(BtfError::Damaged("header length"));
+        }
+        let section = |off: usize, len: usize| {
+            let start = header.checked_add(off)?;
+            data.get(start..start.checked_add(len)?)
+        };
+        let types = section(field(8)?, field(12)?).ok_or(BtfError::Damaged("type section"))?;
+        let strings = section(field(16)?, field(20)?).ok_or(BtfError::Damaged("string section"))?;
+        let mut btf = Self {
+            types,
+            strings,
+            starts: Vec::with_capacity(types.len() / 20),
+            structs: Vec::with_capacity(types.len() / 256),
+            typedefs: Vec::with_capacity(types.len() / 256),
+            enums: Vec::with_capacity(types.len() / 1024),
+        };
+        btf.walk()?;
+        Ok(btf)
+    }
+
+    fn walk(&mut self) -> Result<(), BtfError> {
+        let mut at = 0;
+        while at < self.types.len() {
+            let ty = self.type_at(at).ok_or(BtfError::Damaged("type"))?;
+            // The type section's length is a u32, so ids and offsets fit into one.
+            self.starts.push(at as u32);
+            let id = self.starts.len() as u32;
+            let each = match ty.kind {
+                kind::INT | kind::VAR | kind::DECL_TAG => 4,
+                kind::ARRAY => 12,
+                kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * ty.vlen as usize,
+                kind::ENUM | kind::FUNC_PROTO => 8 * ty.vlen as usize,
+                kind::PTR | kind::FWD | kind::TYPEDEF | kind::VOLATILE | kind::CONST => 0,
+                kind::RESTRICT | kind::FUNC | kind::FLOAT | kind::TYPE_TAG => 0,
+                kind => return Err(BtfError::Kind { kind, id }),
+            };
+            match ty.kind {
+                kind::STRUCT | kind::UNION if ty.name != 0 => {
+                    let h = hash(self.name(ty.name)?);
+                    self.structs.push((h, id));
+                }
+                kind::TYPEDEF => {
+                    let h = hash(self.name(ty.name)?);
+                    self.typedefs.push((h, id));
+                }
+                kind::ENUM | kind::ENUM64 => self.enums.push(id),
+                _ => {}
+            }
+            at = ty.tail.saturating_add(each);
+        }
+        if at == self.types.len() {
+            Ok(())
+        } else {
+            Err(BtfError::Damaged("last type"))
+        }
+    }
+
+    fn type_at(&self, at: usize) -> Option<Type> {
+        let info = u32_at(self.types, at + 4)?;
+        Some(Type {
+            name: u32_at(self.types, at)?,
+            kind: (info >> 24) & 0x1f,
+            vlen: info & 0xffff,
+            kflag: info >> 31 != 0,
+            size_or_type: u32_at(self.types, at + 8)?,
+            tail: at + TYPE_LEN,
+        })
+    }
+
+    /// The type numbered `id`; `None` for `void`.
+    fn by_id(&self, id: u32) -> Result<Option<Type>, BtfError> {
+        let Some(i) = id.checked_sub(1) else {
+            return Ok(None);
+        };
+        let start = self
+            .starts
+            .get(i as usize)
+            .ok_or(BtfError::Damaged("type number"))?;
+        self.type_at(*start as usize)
+            .map(Some)
+            .ok_or(BtfError::Damaged("type"))
+    }
+
+    fn name(&self, offset: u32) -> Result<&'a [u8], BtfError> {
+        let rest = self
+            .strings
+            .get(offset as usize..)
+            .ok_or(BtfError::Damaged("name"))?;
+        let end = memchr::memchr(0, rest).ok_or(BtfError::Damaged("name"))?;
+        Ok(&rest[..end])
+    }
+
+    /// Whether the name at `offset` is `wanted`, without measuring it.
+    fn is_named(&self, offset: u32, wanted: &[u8]) -> bool {
+        let at = offset as usize;
+        let end = at.saturating_add(wanted.len());
+        self.strings.get(at..end) == Some(wanted) && self.strings.get(end) == Some(&0)
+    }
+
+    fn named(&self, list: &[(u32, u32)], name: &str) -> Result<Vec<Type>, BtfError> {
+        let wanted = hash(name.as_bytes());
+        let mut found = Vec::new();
+        for (_, id) in list.iter().filter(|(h, _)| *h == wanted) {
+            if let Some(ty) = self.by_id(*id)?
+                && self.is_named(ty.name, name.as_bytes())
+            {
+                found.push(ty);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Follows typedefs and qualifiers.
+    fn bare(&self, mut id: u32, fuel: &mut u32) -> Result<Option<Type>, BtfError> {
+        loop {
+            burn(fuel)?;
+            let Some(ty) = self.by_id(id)? else {
+                return Ok(None);
+            };
+            match ty.kind {
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                    id = ty.size_or_type
+                }
+                _ => return Ok(Some(ty)),
+            }
+        }
+    }
+
+    /// Bit offset and type id of the member `name` of `ty`, looked for in
+    /// anonymous members too. A bitfield is as good as absent.
+    fn member(
+        &self,
+        ty: Type,
+        name: &[u8],
+        depth: u32,
+        fuel: &mut u32,
+    ) -> Result<Option<(u64, u32)>, BtfError> {
+        if !matches!(ty.kind, kind::STRUCT | kind::UNION) || depth > MAX_DEPTH {
+            return Ok(None);
+        }
+        for i in 0..ty.vlen as usize {
+            burn(fuel)?;
+            let at = ty.tail + i * 12;
+            let read = |n| u32_at(self.types, at + n).ok_or(BtfError::Damaged("member"));
+            let (name_off, id, place) = (read(0)?, read(4)?, read(8)?);
+            let (bits, bitfield) = if ty.kflag {
+                (place & 0xff_ffff, place >> 24)
+            } else {
+                (place, 0)
+            };
+            let bits = u64::from(bits);
+            if name_off == 0 {
+                if let Some(inner) = self.bare(id, fuel)?
+                    && let Some((more, id)) = self.member(inner, name, depth + 1, fuel)?
+                {
+                    return Ok(Some((bits + more, id)));
+                }
+            } else if self.is_named(name_off, name) {
+                return Ok(if bitfield == 0 {
+                    Some((bits, id))
+                } else {
+                    None
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Bit offset and type id of `path` from the start of `ty`.
+    fn follow(&self, ty: Type, path: &str, fuel: &mut u32) -> Result<Option<(u64, u32)>, BtfError> {
+        let (mut at, mut here, mut id) = (0, Some(ty), 0);
+        for name in path.split('.') {
+            let Some(ty) = here else { return Ok(None) };
+            let Some((bits, member_id)) = self.member(ty, name.as_bytes(), 0, fuel)? else {
+                return Ok(None);
+            };
+            at += bits;
+            id = member_id;
+            here = self.bare(id, fuel)?;
+        }
+        Ok(Some((at, id)))
+    }
+
+    fn locate(&self, structure: &str, path: &str) -> Result<Option<(u64, u32)>, BtfError> {
+        let mut fuel = FUEL;
+        for ty in self.named(&self.structs, structure)? {
+            if let Some(found) = self.follow(ty, path, &mut fuel)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Byte offset of `path` (`"se.sum_exec_runtime"`) in the struct or union
+    /// `structure`. Members of nested structs are reached by value; those of
+    /// anonymous ones as if they were the outer's own. `None`: there is no
+    /// such member, or it is a bitfield.
+    pub fn member_offset(&self, structure: &str, path: &str) -> Result<Option<u32>, BtfError> {
+        let Some((bits, _)) = self.locate(structure, path)? else {
+            return Ok(None);
+        };
+        if bits % 8 != 0 {
+            return Ok(None);
+        }
+        u32::try_from(bits / 8)
+            .map(Some)
+            .map_err(|_| BtfError::Damaged("member offset"))
+    }
+
+    /// Size in bytes of the struct or union `structure`.
+    pub fn struct_size(&self, structure: &str) -> Result<Option<u32>, BtfError> {
+        Ok(self
+            .named(&self.structs, structure)?
+            .first()
+            .map(|ty| ty.size_or_type))
+    }
+
+    /// Element size in bytes and number of elements of the array at `path`;
+    /// `None`: it is absent or no array. A flexible array has 0 elements.
+    pub fn array(&self, structure: &str, path: &str) -> Result<Option<(u32, u32)>, BtfError> {
+        let mut fuel = FUEL;
+        let Some((_, id)) = self.locate(structure, path)? else {
+            return Ok(None);
+        };
+        let Some(ty) = self.bare(id, &mut fuel)? else {
+            return Ok(None);
+        };
+        if ty.kind != kind::ARRAY {
+            return Ok(None);
+        }
+        let (element, count) = self.array_tail(ty)?;
+        Ok(self.size(element, &mut fuel)?.map(|size| (size, count)))
+    }
+
+    /// Element type id and count of an array type.
+    fn array_tail(&self, ty: Type) -> Result<(u32, u32), BtfError> {
+        let read = |n| u32_at(self.types, ty.tail + n).ok_or(BtfError::Damaged("array"));
+        Ok((read(0)?, read(8)?))
+    }
+
+    fn size(&self, mut id: u32, fuel: &mut u32) -> Result<Option<u32>, BtfError> {
+        let mut times = 1_u32;
+        loop {
+            let Some(ty) = self.bare(id, fuel)? else {
+                return Ok(None);
+            };
+            let one = match ty.kind {
+                kind::INT
+                | kind::STRUCT
+                | kind::UNION
+                | kind::ENUM
+                | kind::ENUM64
+                | kind::FLOAT => ty.size_or_type,
+                kind::PTR => size_of::<usize>() as u32,
+                kind::ARRAY => {
+                    let (element, count) = self.array_tail(ty)?;
+                    times = times
+                        .checked_mul(count)
+                        .ok_or(BtfError::Damaged("array size"))?;
+                    id = element;
+                    continue;
+                }
+                _ => return Ok(None),
+            };
+            return one
+                .checked_mul(times)
+                .map(Some)
+                .ok_or(BtfError::Damaged("array size"));
+        }
+    }
+
+    /// Value of the enumerator `name`, of whatever enum (32-bit ones).
+    pub fn enum_value(&self, name: &str) -> Result<Option<i32>, BtfError> {
+        for id in &self.enums {
+            let Some(ty) = self.by_id(*id)?.filter(|ty| ty.kind == kind::ENUM) else {
+                continue;
+            };
+            for i in 0..ty.vlen as usize {
+                let read = |n| {
+                    u32_at(self.types, ty.tail + i * 8 + n).ok_or(BtfError::Damaged("enumerator"))
+                };
+                if self.is_named(read(0)?, name.as_bytes()) {
+                    return Ok(Some(read(4)?.cast_signed()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Number of parameters of the function that the typedef `name` points to,
+    /// as in `btf_trace_sched_process_exit` (whose first is the tracepoint's
+    /// private data). `None`: there is no such typedef.
+    pub fn typedef_params(&self, name: &str) -> Result<Option<u32>, BtfError> {
+        let mut fuel = FUEL;
+        for typedef in self.named(&self.typedefs, name)? {
+            let Some(pointer) = self.bare(typedef.size_or_type, &mut fuel)? else {
+                continue;
+            };
+            if pointer.kind != kind::PTR {
+                continue;
+            }
+            if let Some(proto) = self.bare(pointer.size_or_type, &mut fuel)?
+                && proto.kind == kind::FUNC_PROTO
+            {
+                return Ok(Some(proto.vlen));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Every offset of [`Offsets::TABLE`] on this kernel.
+///
+/// # Errors
+/// The first required member that is missing, or a damaged blob. A missing
+/// optional member becomes [`NONE`].
+pub fn resolve_offsets(btf: &Btf<'_>) -> Result<Offsets, ResolveError> {
+    let mut values = Vec::with_capacity(Offsets::TABLE.len());
+    for (_, structure, member, required) in Offsets::TABLE.iter().copied() {
+        values.push(match btf.member_offset(structure, member)? {
+            Some(offset) => offset,
+            None if required => return Err(ResolveError::Missing { structure, member }),
+            None => NONE,
+        });
+    }
+    // As many values as the table has rows.
+    Ok(Offsets::from_values(&values).unwrap_or(Offsets::UNKNOWN))
+}
+
+#[cfg(test)]
+mod tests;

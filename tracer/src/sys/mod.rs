@@ -1,0 +1,4 @@
+//! Readers of what the system says of itself. Where a reader walks files, its
+//! root can be injected, so that tests bring their own.
+
+pub mod btf;
