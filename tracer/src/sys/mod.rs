@@ -2,3 +2,5 @@
 //! root can be injected, so that tests bring their own.
 
 pub mod btf;
+pub mod signals;
+pub mod users;
