@@ -321,6 +321,12 @@ fn explain(error: clap::Error) -> Stop {
     ) {
         return Stop(Box::new(error));
     }
+    if Cli::command().find_subcommand(word).is_some() {
+        let message = format!(
+            "'{word}' must come first, without the options for tracing; see: tracer {word} --help"
+        );
+        return stop(error.kind(), message);
+    }
     let message = format!(
         "'{word}' is no subcommand; to trace a command, write it after --, as in: tracer -- {word}"
     );

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+// Not doc comments on the variants: clap would make --help three times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One JSON object a line: every event and every process
+    // One JSON object a line: every event and every process.
     Jsonl,
-    /// One row a process
+    // One row a process.
     Csv,
-    /// The tree and the summary
+    // The tree and the summary.
     Txt,
 }
 
