@@ -1,5 +1,7 @@
 //! tracer: shows every process that a command, or a whole machine, runs.
 
+pub mod cli;
+pub mod launch;
 pub mod model;
 pub mod sink;
 pub mod sys;

@@ -7,14 +7,17 @@
 //! `include/uapi/linux/btf.h`. Nothing here trusts the blob.
 
 mod blob;
+mod error;
+mod kind;
+mod offsets;
 
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
-use thiserror::Error;
-use tracer_common::offsets::{NONE, Offsets};
 
 pub use blob::{Blob, VMLINUX};
+pub use error::BtfError;
+pub use offsets::{ResolveError, resolve_offsets};
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER_LEN: usize = 24;
@@ -25,54 +28,6 @@ const TYPE_LEN: usize = 12;
 const FUEL: u32 = 1 << 18;
 /// Anonymous members inside anonymous members.
 const MAX_DEPTH: u32 = 16;
-
-mod kind {
-    pub const INT: u32 = 1;
-    pub const PTR: u32 = 2;
-    pub const ARRAY: u32 = 3;
-    pub const STRUCT: u32 = 4;
-    pub const UNION: u32 = 5;
-    pub const ENUM: u32 = 6;
-    pub const FWD: u32 = 7;
-    pub const TYPEDEF: u32 = 8;
-    pub const VOLATILE: u32 = 9;
-    pub const CONST: u32 = 10;
-    pub const RESTRICT: u32 = 11;
-    pub const FUNC: u32 = 12;
-    pub const FUNC_PROTO: u32 = 13;
-    pub const VAR: u32 = 14;
-    pub const DATASEC: u32 = 15;
-    pub const FLOAT: u32 = 16;
-    pub const DECL_TAG: u32 = 17;
-    pub const TYPE_TAG: u32 = 18;
-    pub const ENUM64: u32 = 19;
-}
-
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum BtfError {
-    #[error("this is not BTF of this machine's byte order (no magic number at its start)")]
-    Magic,
-    #[error("BTF version {0} is not known; a newer tracer may read it")]
-    Version(u8),
-    #[error("BTF is cut or damaged: {0}")]
-    Damaged(&'static str),
-    #[error("BTF has a type of unknown kind {kind} (type {id}); a newer tracer may read it")]
-    Kind { kind: u32, id: u32 },
-}
-
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ResolveError {
-    #[error(
-        "this kernel's BTF has no {structure}.{member}, which tracing with eBPF needs; \
-         use --backend ftrace or --backend ptrace"
-    )]
-    Missing {
-        structure: &'static str,
-        member: &'static str,
-    },
-    #[error(transparent)]
-    Btf(#[from] BtfError),
-}
 
 /// An index over a blob.
 pub struct Btf<'a> {
@@ -451,24 +406,6 @@ impl<'a> Btf<'a> {
         }
         Ok(None)
     }
-}
-
-/// Every offset of [`Offsets::TABLE`] on this kernel.
-///
-/// # Errors
-/// The first required member that is missing, or a damaged blob. A missing
-/// optional member becomes [`NONE`].
-pub fn resolve_offsets(btf: &Btf<'_>) -> Result<Offsets, ResolveError> {
-    let mut values = Vec::with_capacity(Offsets::TABLE.len());
-    for (_, structure, member, required) in Offsets::TABLE.iter().copied() {
-        values.push(match btf.member_offset(structure, member)? {
-            Some(offset) => offset,
-            None if required => return Err(ResolveError::Missing { structure, member }),
-            None => NONE,
-        });
-    }
-    // As many values as the table has rows.
-    Ok(Offsets::from_values(&values).unwrap_or(Offsets::UNKNOWN))
 }
 
 #[cfg(test)]

@@ -2,3 +2,8 @@
 //! root can be injected, so that tests bring their own.
 
 pub mod btf;
+pub mod cgroup;
+pub mod mounts;
+pub mod procfs;
+pub mod signals;
+pub mod users;

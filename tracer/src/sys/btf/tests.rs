@@ -1,3 +1,5 @@
+use tracer_common::offsets::{NONE, Offsets};
+
 use super::*;
 
 /// Writes BTF by hand: types as they are added, strings as they are named.

@@ -1,0 +1,21 @@
+//! `BTF_KIND_*` of the kernel's `include/uapi/linux/btf.h`.
+
+pub const INT: u32 = 1;
+pub const PTR: u32 = 2;
+pub const ARRAY: u32 = 3;
+pub const STRUCT: u32 = 4;
+pub const UNION: u32 = 5;
+pub const ENUM: u32 = 6;
+pub const FWD: u32 = 7;
+pub const TYPEDEF: u32 = 8;
+pub const VOLATILE: u32 = 9;
+pub const CONST: u32 = 10;
+pub const RESTRICT: u32 = 11;
+pub const FUNC: u32 = 12;
+pub const FUNC_PROTO: u32 = 13;
+pub const VAR: u32 = 14;
+pub const DATASEC: u32 = 15;
+pub const FLOAT: u32 = 16;
+pub const DECL_TAG: u32 = 17;
+pub const TYPE_TAG: u32 = 18;
+pub const ENUM64: u32 = 19;

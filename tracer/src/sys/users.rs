@@ -1,0 +1,104 @@
+//! Users by name and by number.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use thiserror::Error;
+use uzers::os::unix::UserExt;
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "there is no user {0:?} on this machine; `getent passwd` lists the names, a numeric id works too"
+)]
+pub struct UnknownUser(pub String);
+
+/// Whom to run a command as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups, the primary one included.
+    pub groups: Vec<u32>,
+    pub name: OsString,
+    pub home: OsString,
+    pub shell: OsString,
+}
+
+impl User {
+    /// Finds `user` by name, else by number. A number without an entry in the
+    /// user database is a user with the group of the same number and no other.
+    pub fn find(user: &str) -> Result<Self, UnknownUser> {
+        let number = user.parse::<u32>().ok();
+        let entry = uzers::get_user_by_name(user).or_else(|| uzers::get_user_by_uid(number?));
+        if let Some(entry) = entry {
+            let gid = entry.primary_group_id();
+            let groups = uzers::get_user_groups(entry.name(), gid).unwrap_or_default();
+            return Ok(Self {
+                uid: entry.uid(),
+                gid,
+                groups: groups.iter().map(uzers::Group::gid).collect(),
+                name: entry.name().to_owned(),
+                home: entry.home_dir().as_os_str().to_owned(),
+                shell: non_empty(entry.shell().as_os_str().to_owned()),
+            });
+        }
+        // -1 means "leave it" to setuid(2).
+        let uid = number
+            .filter(|uid| *uid != u32::MAX)
+            .ok_or_else(|| UnknownUser(user.to_owned()))?;
+        Ok(Self {
+            uid,
+            gid: uid,
+            groups: vec![uid],
+            name: OsString::from(user),
+            home: OsString::from("/"),
+            shell: non_empty(OsString::new()),
+        })
+    }
+}
+
+fn non_empty(shell: OsString) -> OsString {
+    if shell.is_empty() {
+        OsString::from("/bin/sh")
+    } else {
+        shell
+    }
+}
+
+/// The uid that `user`, a name or a number, stands for.
+pub fn uid_of(user: &str) -> Result<u32, UnknownUser> {
+    User::find(user).map(|u| u.uid)
+}
+
+/// The name of `uid`, if it has one.
+pub fn name_of(uid: u32) -> Option<Vec<u8>> {
+    uzers::get_user_by_uid(uid).map(|u| u.name().to_owned().into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_find_the_same_user() {
+        let root = User::find("root").unwrap();
+        assert_eq!((root.uid, root.gid), (0, 0));
+        assert!(root.groups.contains(&0));
+        assert_eq!(User::find("0").unwrap(), root);
+        assert_eq!(name_of(0).as_deref(), Some(&b"root"[..]));
+    }
+
+    #[test]
+    fn a_number_needs_no_entry_but_a_name_does() {
+        let user = User::find("4242424").unwrap();
+        assert_eq!(
+            (user.uid, user.gid, user.groups),
+            (4_242_424, 4_242_424, vec![4_242_424])
+        );
+        let error = User::find("no such user").unwrap_err();
+        assert!(error.to_string().contains("getent"), "{error}");
+        assert!(User::find("4294967295").is_err());
+        assert!(User::find("-1").is_err());
+        assert!(User::find("").is_err());
+    }
+}
