@@ -1,11 +1,14 @@
 //! Outputs. A sink takes events and process records in order of time and knows
 //! nothing of where they come from.
 
+pub mod describe;
 pub mod escape;
 pub mod json;
 pub mod jsonl;
 pub mod names;
 pub mod output;
+pub mod style;
+pub mod tree;
 pub mod units;
 
 use std::io;
