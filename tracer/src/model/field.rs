@@ -46,6 +46,14 @@ impl<T> Field<T> {
         }
     }
 
+    /// Why there is no value.
+    pub const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing(reason) => Some(reason.name()),
+            _ => None,
+        }
+    }
+
     /// `full`, `truncated` or `missing`, as in the JSONL `*_state` members.
     pub const fn state(&self) -> &'static str {
         match self {

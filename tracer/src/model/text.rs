@@ -63,7 +63,7 @@ pub struct Args(pub Box<[u8]>);
 
 impl Args {
     /// The strings, without their NULs. Empty strings count.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let whole = self.0.strip_suffix(b"\0").unwrap_or(&self.0);
         let empty = self.0.is_empty();
         whole

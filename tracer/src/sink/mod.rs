@@ -1,13 +1,23 @@
 //! Outputs. A sink takes events and process records in order of time and knows
 //! nothing of where they come from.
 
+pub mod describe;
+pub mod escape;
+pub mod json;
+pub mod jsonl;
+pub mod names;
+pub mod output;
+pub mod style;
+pub mod tree;
+pub mod units;
+
 use std::io;
 
 use crate::model::{End, Event, Meta, Process};
 
 /// What an output must be able to do. An error ends this sink only; the caller
 /// reports it once and goes on with the others.
-pub trait Sink {
+pub trait Sink: Send {
     /// Before everything else, once.
     fn begin(&mut self, _meta: &Meta) -> io::Result<()> {
         Ok(())
@@ -30,8 +40,17 @@ pub trait Sink {
         Ok(())
     }
 
-    /// After everything else, once.
+    /// After everything else, once: writes what is left and waits until it is out.
     fn end(&mut self, _end: &End) -> io::Result<()> {
         Ok(())
     }
+
+    /// Bytes that wait for a slow destination. The caller stops reading its
+    /// source while any sink is above the caller's bound.
+    fn backlog(&self) -> usize {
+        0
+    }
 }
+
+#[cfg(test)]
+pub(crate) mod samples;

@@ -1,0 +1,347 @@
+//! JSON Lines, schema 1: one object a line, described by
+//! `docs/events.schema.json`. What is not known is `null`, never zero.
+
+use std::io;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::Sink;
+use super::json::Object;
+use super::names::{errno_name, signal_name};
+use super::output::Output;
+use crate::model::{
+    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Fork, Lost, Meta, Precision, ProcId, Process, Seed, Signal,
+    SignalBy, Status, Usage,
+};
+
+/// Version of the format: raised when a member changes its meaning or goes.
+pub const SCHEMA: u32 = 1;
+
+/// Writes every event as it happens and every process record.
+pub struct Jsonl {
+    out: Output,
+}
+
+impl Jsonl {
+    pub fn new(out: Output) -> Self {
+        Self { out }
+    }
+}
+
+impl Sink for Jsonl {
+    fn begin(&mut self, m: &Meta) -> io::Result<()> {
+        self.out.append(|buf| meta(buf, m))
+    }
+
+    fn event(&mut self, e: &Event, p: Option<&Process>) -> io::Result<()> {
+        self.out.append(|buf| event(buf, e, p))
+    }
+
+    fn process(&mut self, p: &Process) -> io::Result<()> {
+        self.out.append(|buf| process(buf, p))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::Write::flush(&mut self.out)
+    }
+
+    fn end(&mut self, e: &End) -> io::Result<()> {
+        self.out.append(|buf| end(buf, e))?;
+        self.out.finish()
+    }
+
+    fn backlog(&self) -> usize {
+        self.out.backlog()
+    }
+}
+
+/// Appends the first line of a capture.
+pub fn meta(buf: &mut Vec<u8>, m: &Meta) {
+    let wall = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(m.wall_start_ns)).to_string();
+    let mut o = Object::line(buf, "meta");
+    o.num("schema", SCHEMA);
+    o.str("tracer", env!("CARGO_PKG_VERSION"));
+    o.str("backend", m.backend);
+    o.str("kernel", &m.kernel);
+    o.str("host", &m.host);
+    o.str("boot_id", &m.boot_id);
+    o.num("cpus", m.cpus);
+    o.str("wall_start", &wall);
+    o.num("boot_start", m.boot_start_ns);
+    o.strings("command", m.command.iter().map(Vec::as_slice));
+    id(&mut o, ROOT, m.root);
+    o.end_line();
+}
+
+/// Appends the line of an event. Final totals have none of their own: they
+/// are in the `process` line.
+pub fn event(buf: &mut Vec<u8>, e: &Event, p: Option<&Process>) {
+    match e {
+        Event::Fork(e) => fork(buf, e),
+        Event::Exec(e) => exec(buf, e),
+        Event::ExecFailed(e) => exec_failed(buf, e),
+        Event::Exit(e) => exit(buf, e, p),
+        Event::Signal(e) => signal(buf, e),
+        Event::Seed(e) => seed(buf, e),
+        Event::Lost(e) => lost(buf, e),
+        Event::Final(_) | Event::Gone { .. } => {}
+    }
+}
+
+/// Names of the members that hold an identity.
+type Keys = [&'static str; 3];
+const SELF: Keys = ["pid", "start", "start_precision"];
+const ROOT: Keys = ["root_pid", "root_start", "root_start_precision"];
+const PARENT: Keys = ["ppid", "parent_start", "parent_start_precision"];
+const ORIG_PARENT: Keys = ["orig_ppid", "orig_parent_start", "orig_parent_start_precision"];
+const CHILD: Keys = ["child_pid", "child_start", "child_start_precision"];
+const SENDER: Keys = ["sender_pid", "sender_start", "sender_start_precision"];
+
+/// The precision only where it is not exact.
+fn id(o: &mut Object<'_>, [pid, start, precision]: Keys, id: Option<ProcId>) {
+    o.opt(pid, id.map(|id| id.pid));
+    o.opt(start, id.map(|id| id.start));
+    if let Some(ProcId { precision: p @ (Precision::Tick | Precision::Inferred), .. }) = id {
+        o.str(precision, p.name());
+    }
+}
+
+/// `ts`, `cpu`, and the thread that an event is about.
+fn head<'a>(
+    buf: &'a mut Vec<u8>,
+    kind: &'static str,
+    ts: u64,
+    cpu: Option<u32>,
+    who: ProcId,
+    tid: u32,
+    comm: Comm,
+) -> Object<'a> {
+    let mut o = Object::line(buf, kind);
+    o.num("ts", ts);
+    o.opt("cpu", cpu);
+    id(&mut o, SELF, Some(who));
+    o.num("tid", tid);
+    o.bytes("comm", comm.as_slice());
+    o
+}
+
+fn fork(buf: &mut Vec<u8>, e: &Fork) {
+    let mut o = head(buf, "fork", e.ts, e.cpu, e.parent, e.tid, e.comm);
+    id(&mut o, CHILD, Some(e.child));
+    o.num("child_tid", e.child_tid);
+    o.opt("child_ns_pid", e.child_ns_pid);
+    o.bool("thread", e.thread);
+    o.bool("kthread", e.kthread);
+    o.end_line();
+}
+
+fn exec(buf: &mut Vec<u8>, e: &Exec) {
+    let mut o = head(buf, "exec", e.ts, e.cpu, e.id, e.tid, e.comm);
+    id(&mut o, PARENT, e.parent);
+    program(&mut o, e);
+    o.opt("uid", e.uid);
+    o.opt("gid", e.gid);
+    o.opt("ns_pid", e.ns_pid);
+    o.opt("old_tid", e.old_tid);
+    o.field("cgroup", &e.cgroup);
+    o.end_line();
+}
+
+/// What an exec says of the program, for its own line and that of the process.
+fn program(o: &mut Object<'_>, e: &Exec) {
+    o.field("filename", &e.filename);
+    o.args("argv", &e.argv);
+    if let Some(env) = &e.env {
+        o.args("env", env);
+    }
+    o.field("cwd", &e.cwd);
+    o.opt("euid", e.euid);
+    o.opt("egid", e.egid);
+    o.opt("loginuid", e.loginuid);
+    o.opt("sid", e.sid);
+    o.opt("pgid", e.pgid);
+    o.opt_bytes("tty", e.tty.as_ref().map(Bytes::as_slice));
+    o.bool("by_kernel", e.by_kernel);
+}
+
+/// The same members for a process that runs its parent's program.
+fn no_program(o: &mut Object<'_>) {
+    o.null("filename");
+    o.null("argv");
+    o.state("argv", "missing", Some("no_exec"));
+    for key in ["cwd", "euid", "egid", "loginuid", "sid", "pgid", "tty", "by_kernel"] {
+        o.null(key);
+    }
+}
+
+fn exec_failed(buf: &mut Vec<u8>, e: &ExecFailed) {
+    let mut o = head(buf, "exec_failed", e.ts, e.cpu, e.id, e.tid, e.comm);
+    o.field("filename", &e.filename);
+    o.args("argv", &e.argv);
+    o.num("errno", e.errno);
+    o.opt_str("errno_name", errno_name(e.errno));
+    o.end_line();
+}
+
+fn exit(buf: &mut Vec<u8>, e: &Exit, p: Option<&Process>) {
+    let mut o = head(buf, "exit", e.ts, e.cpu, e.id, e.tid, e.comm);
+    let started = if e.thread {
+        o.opt("thread_start", e.thread_start);
+        e.thread_start
+    } else {
+        Some(e.id.start)
+    };
+    id(&mut o, PARENT, e.parent);
+    id(&mut o, ORIG_PARENT, e.orig_parent);
+    o.opt_bytes("exe", p.and_then(|p| p.exe.as_ref()).map(Bytes::as_slice));
+    o.bool("process", !e.thread);
+    status(&mut o, e.status);
+    o.opt("wall_ns", started.map(|s| e.ts.saturating_sub(s)));
+    o.opt("threads", e.threads);
+    o.opt("uid", e.uid);
+    o.opt("gid", e.gid);
+    o.opt("ns_pid", e.ns_pid);
+    o.field("cgroup", &e.cgroup);
+    o.bool("kthread", e.kthread);
+    usage(&mut o, &e.usage);
+    o.end_line();
+}
+
+fn status(o: &mut Object<'_>, status: Option<Status>) {
+    let signal = status.and_then(|s| s.signal);
+    o.opt("exit_code", status.and_then(|s| s.exit_code));
+    o.opt("signal", signal);
+    o.opt_str("signal_name", signal.and_then(signal_name));
+    o.opt_bool("core_dumped", status.map(|s| s.core_dumped));
+}
+
+fn usage(o: &mut Object<'_>, u: &Usage) {
+    o.object("usage", |o| {
+        o.bool("final", u.is_final);
+        o.opt("utime_ns", u.utime_ns);
+        o.opt("stime_ns", u.stime_ns);
+        o.opt("cpu_ns", u.cpu_ns);
+        o.opt("max_rss_bytes", u.max_rss_bytes);
+        o.opt("max_rss_upper_bytes", u.max_rss_upper_bytes);
+        o.opt("minflt", u.minflt);
+        o.opt("majflt", u.majflt);
+        o.opt("nvcsw", u.nvcsw);
+        o.opt("nivcsw", u.nivcsw);
+        o.opt("inblock", u.inblock);
+        o.opt("oublock", u.oublock);
+        o.opt("read_bytes", u.read_bytes);
+        o.opt("write_bytes", u.write_bytes);
+        o.opt("cancelled_write_bytes", u.cancelled_write_bytes);
+        o.opt("rchar", u.rchar);
+        o.opt("wchar", u.wchar);
+        o.opt("run_delay_ns", u.run_delay_ns);
+        o.opt("blkio_delay_ns", u.blkio_delay_ns);
+    });
+}
+
+fn signal(buf: &mut Vec<u8>, e: &Signal) {
+    let mut o = Object::line(buf, "signal");
+    o.num("ts", e.ts);
+    o.opt("cpu", e.cpu);
+    o.num("signal", e.signal);
+    o.opt_str("signal_name", signal_name(e.signal));
+    sender(&mut o, e);
+    id(&mut o, SELF, Some(e.target));
+    o.end_line();
+}
+
+fn sender(o: &mut Object<'_>, e: &Signal) {
+    o.str("by", e.by.name());
+    // Whoever ran when memory ended is innocent.
+    let known = e.by != SignalBy::Oom;
+    id(o, SENDER, e.sender.filter(|_| known));
+    o.opt_bytes("sender_comm", e.sender_comm.as_ref().filter(|_| known).map(Comm::as_slice));
+}
+
+fn seed(buf: &mut Vec<u8>, e: &Seed) {
+    let mut o = Object::line(buf, "seed");
+    o.num("ts", e.ts);
+    o.num("pid", e.id.pid);
+    o.num("start", e.id.start);
+    o.str("start_precision", e.id.precision.name());
+    id(&mut o, PARENT, e.parent);
+    o.bytes("comm", e.comm.as_slice());
+    o.field("exe", &e.exe);
+    o.args("argv", &e.argv);
+    o.opt("uid", e.uid);
+    o.field("cgroup", &e.cgroup);
+    o.bool("kthread", e.kthread);
+    o.end_line();
+}
+
+fn lost(buf: &mut Vec<u8>, e: &Lost) {
+    let mut o = Object::line(buf, "lost");
+    o.num("ts", e.ts);
+    o.opt("cpu", e.cpu);
+    o.str("where", e.place.name());
+    o.str("kind", e.kind.name());
+    o.num("count", e.count);
+    o.end_line();
+}
+
+/// Appends the line that holds everything known of a process.
+pub fn process(buf: &mut Vec<u8>, p: &Process) {
+    let exec = p.exec.as_deref();
+    let mut o = Object::line(buf, "process");
+    id(&mut o, SELF, Some(p.id));
+    o.opt("end", p.end);
+    o.bool("running", p.end.is_none());
+    id(&mut o, PARENT, p.parent);
+    id(&mut o, ORIG_PARENT, p.orig_parent);
+    o.bytes("comm", p.comm.as_slice());
+    o.opt_bytes("exe", p.exe.as_ref().map(Bytes::as_slice));
+    o.num("execs", p.execs);
+    o.opt("exec_ts", exec.map(|e| e.ts));
+    match exec {
+        Some(e) => program(&mut o, e),
+        None => no_program(&mut o),
+    }
+    o.opt("uid", p.uid.or_else(|| exec.and_then(|e| e.uid)));
+    o.opt("gid", p.gid.or_else(|| exec.and_then(|e| e.gid)));
+    o.opt("ns_pid", p.ns_pid.or_else(|| exec.and_then(|e| e.ns_pid)));
+    match exec {
+        Some(e) => o.field("cgroup", &e.cgroup),
+        None => o.null("cgroup"),
+    }
+    status(&mut o, p.status);
+    match &p.killed_by {
+        Some(by) => o.object("killed_by", |o| {
+            o.num("ts", by.ts);
+            o.num("signal", by.signal);
+            o.opt_str("signal_name", signal_name(by.signal));
+            sender(o, by);
+        }),
+        None => o.null("killed_by"),
+    }
+    o.opt("wall_ns", p.wall_ns());
+    o.opt("threads", p.threads);
+    o.bool("kthread", p.kthread);
+    o.bool("seeded", p.seeded);
+    o.bool("fork_seen", p.fork_seen);
+    o.bool("root", p.root);
+    usage(&mut o, &p.usage);
+    o.end_line();
+}
+
+/// Appends the last line of a capture.
+pub fn end(buf: &mut Vec<u8>, e: &End) {
+    let mut o = Object::line(buf, "end");
+    o.num("ts", e.ts);
+    o.object("events", |o| {
+        o.num("fork", e.forks);
+        o.num("exec", e.execs);
+        o.num("exit", e.exits);
+        o.num("threads", e.threads);
+    });
+    o.num("lost", e.lost);
+    o.num("exit_code", e.exit_code);
+    o.end_line();
+}
+
+#[cfg(test)]
+#[path = "jsonl_tests.rs"]
+mod tests;
