@@ -1,1 +1,33 @@
-//! Harness of the end-to-end tests.
+//! Harness of the end-to-end tests: runs the built binary over workloads that
+//! count for themselves, and reads back what it recorded.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `TRACER_BIN` | the binary; else `release/tracer`, else `debug/tracer` of the target directory |
+//! | `TRACER_FIXTURES` | compiled workloads; else they are compiled into `fixtures` of the target directory |
+//! | `TRACER_TEST_SCALE` | counts are divided by it (1) |
+//! | `TRACER_TEST_VM` | 1 in a guest that has nothing but busybox |
+//! | `TRACER_TEST_BACKEND` | source to test (`ebpf`) |
+
+pub mod capture;
+pub mod fixtures;
+pub mod host;
+pub mod pty;
+pub mod run;
+pub mod truth;
+
+pub use capture::{Capture, Record};
+pub use fixtures::fixture;
+pub use run::{Outcome, Trace};
+pub use truth::Truth;
+
+/// Ends the test, saying why, where the machine cannot run it.
+#[macro_export]
+macro_rules! require {
+    ($($need:ident),+) => {
+        $(if let Err(reason) = $crate::host::$need() {
+            println!("skipped: {reason}");
+            return;
+        })+
+    };
+}

@@ -1,0 +1,125 @@
+//! What the machine that runs the tests offers.
+
+use std::env;
+use std::ffi::CString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// `n` divided by `TRACER_TEST_SCALE`, at least 1.
+pub fn scaled(n: u64) -> u64 {
+    (n / scale()).max(1)
+}
+
+fn scale() -> u64 {
+    env::var("TRACER_TEST_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
+}
+
+pub fn in_vm() -> bool {
+    env::var("TRACER_TEST_VM").is_ok_and(|v| v == "1")
+}
+
+/// The source under test.
+pub fn backend() -> String {
+    env::var("TRACER_TEST_BACKEND").unwrap_or_else(|_| "ebpf".into())
+}
+
+/// The binary under test.
+pub fn tracer() -> PathBuf {
+    if let Some(path) = env::var_os("TRACER_BIN") {
+        return path.into();
+    }
+    let target = target_dir();
+    ["release/tracer", "debug/tracer"]
+        .map(|p| target.join(p))
+        .into_iter()
+        .find(|p| p.exists())
+        .unwrap_or_else(|| {
+            panic!("no tracer in {}: run `cargo xtask build --release`, or set TRACER_BIN", target.display())
+        })
+}
+
+/// The target directory that this test was built in: the test lies in
+/// `PROFILE/deps`, a binary in `PROFILE`.
+pub fn target_dir() -> PathBuf {
+    let exe = env::current_exe().expect("a process can name its program");
+    let profile = exe.ancestors().skip(1).find(|p| !p.ends_with("deps")).expect("a program lies in a directory");
+    profile.parent().unwrap_or(profile).to_owned()
+}
+
+pub fn root() -> Result<(), String> {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } == 0 { Ok(()) } else { Err("not root".into()) }
+}
+
+/// Whether the source under test can run here. A machine that has what eBPF
+/// needs must not skip: that tracer then fails is what the tests are to find.
+pub fn source() -> Result<(), String> {
+    match backend().as_str() {
+        "ptrace" => Ok(()),
+        "ftrace" => root(),
+        _ => bpf(),
+    }
+}
+
+pub fn bpf() -> Result<(), String> {
+    root()?;
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Err("this kernel has no BTF".into());
+    }
+    const BPF_PROG_GET_NEXT_ID: libc::c_long = 11;
+    let mut attr = [0_u64; 16];
+    // SAFETY: attr outlives the call and is at least as large as the size given.
+    let r = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_GET_NEXT_ID, attr.as_mut_ptr(), size_of_val(&attr)) };
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) if r != 0 => Err(format!("bpf() is refused: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// Not the guest: a compiler, make, python and coreutils may be used.
+pub fn full_system() -> Result<(), String> {
+    if in_vm() { Err("the guest has busybox only".into()) } else { Ok(()) }
+}
+
+pub fn python() -> Result<(), String> {
+    program("python3")
+}
+
+pub fn make() -> Result<(), String> {
+    program("make").and_then(|()| program("gcc"))
+}
+
+pub fn xargs() -> Result<(), String> {
+    program("xargs").and_then(|()| program("seq"))
+}
+
+pub fn ebpf_is_tested() -> Result<(), String> {
+    match backend().as_str() {
+        "ebpf" => bpf(),
+        other => Err(format!("only eBPF can answer, {other} is under test")),
+    }
+}
+
+/// Whether `name` is on PATH.
+pub fn program(name: &str) -> Result<(), String> {
+    find_program(name).map(drop).ok_or_else(|| format!("no {name} here"))
+}
+
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join(name)).find(|p| is_executable(p))
+}
+
+fn is_executable(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
+    // SAFETY: path is a NUL-terminated string that outlives the call.
+    unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
+}
+
+/// Release of the running kernel as (major, minor).
+pub fn kernel() -> (u32, u32) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel says its release");
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}

@@ -1,0 +1,65 @@
+//! A pseudo terminal to run things on.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::ptr;
+
+pub struct Pty {
+    pub master: File,
+    slave: OwnedFd,
+}
+
+impl Pty {
+    pub fn open() -> Self {
+        let (mut master, mut slave) = (-1, -1);
+        // SAFETY: both numbers outlive the call; name, settings and size may be null.
+        let r = unsafe { libc::openpty(&mut master, &mut slave, ptr::null_mut(), ptr::null(), ptr::null()) };
+        assert_eq!(r, 0, "openpty: {}", io::Error::last_os_error());
+        // A copy of either in a child would keep the terminal open after its end.
+        for fd in [master, slave] {
+            // SAFETY: the descriptor was just opened and takes a plain flag.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+        // SAFETY: openpty gave both descriptors to us alone.
+        unsafe { Self { master: File::from_raw_fd(master), slave: OwnedFd::from_raw_fd(slave) } }
+    }
+
+    /// Makes this the controlling terminal of `command`, in a session of its own,
+    /// and its standard input.
+    pub fn control(&self, command: &mut Command) {
+        command.stdin(Stdio::from(self.slave.try_clone().expect("a descriptor can be copied")));
+        // SAFETY: between fork and exec only setsid and ioctl are called, both async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+    }
+
+    pub fn slave_copy(&self) -> OwnedFd {
+        self.slave.try_clone().expect("a descriptor can be copied")
+    }
+
+    /// Types `keys`.
+    pub fn typed(&mut self, keys: &[u8]) {
+        io::Write::write_all(&mut self.master, keys).expect("a terminal takes keys");
+    }
+
+    /// All that was written to the terminal, after every other holder has left.
+    pub fn written(self) -> Vec<u8> {
+        drop(self.slave);
+        let (mut all, mut chunk, mut master) = (Vec::new(), [0; 4096], self.master);
+        debug_assert!(master.as_raw_fd() >= 0);
+        // EIO: nobody holds the other side any more.
+        while let Ok(n @ 1..) = master.read(&mut chunk) {
+            all.extend_from_slice(&chunk[..n]);
+        }
+        all
+    }
+}
