@@ -32,7 +32,8 @@ pub trait Record {
 
 impl Record for Value {
     fn num(&self, key: &str) -> u64 {
-        self.opt_num(key).unwrap_or_else(|| panic!("no number {key} in {self}"))
+        self.opt_num(key)
+            .unwrap_or_else(|| panic!("no number {key} in {self}"))
     }
 
     fn opt_num(&self, key: &str) -> Option<u64> {
@@ -40,11 +41,15 @@ impl Record for Value {
     }
 
     fn text(&self, key: &str) -> &str {
-        self.get(key).and_then(Value::as_str).unwrap_or_else(|| panic!("no string {key} in {self}"))
+        self.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_else(|| panic!("no string {key} in {self}"))
     }
 
     fn flag(&self, key: &str) -> bool {
-        self.get(key).and_then(Value::as_bool).unwrap_or_else(|| panic!("no boolean {key} in {self}"))
+        self.get(key)
+            .and_then(Value::as_bool)
+            .unwrap_or_else(|| panic!("no boolean {key} in {self}"))
     }
 
     fn bytes(&self, key: &str) -> Vec<u8> {
@@ -58,8 +63,18 @@ impl Record for Value {
         if let Some(b64) = self.get(format!("{key}_b64")).and_then(Value::as_array) {
             return b64.iter().map(decode).collect();
         }
-        let strings = self.get(key).and_then(Value::as_array).unwrap_or_else(|| panic!("no list {key} in {self}"));
-        strings.iter().map(|s| s.as_str().unwrap_or_else(|| panic!("not a string: {s}")).into()).collect()
+        let strings = self
+            .get(key)
+            .and_then(Value::as_array)
+            .unwrap_or_else(|| panic!("no list {key} in {self}"));
+        strings
+            .iter()
+            .map(|s| {
+                s.as_str()
+                    .unwrap_or_else(|| panic!("not a string: {s}"))
+                    .into()
+            })
+            .collect()
     }
 
     fn code(&self) -> String {
@@ -73,7 +88,9 @@ impl Record for Value {
 
 fn decode(b64: &Value) -> Vec<u8> {
     let text = b64.as_str().unwrap_or_else(|| panic!("not base64: {b64}"));
-    STANDARD.decode(text).unwrap_or_else(|e| panic!("{text:?}: {e}"))
+    STANDARD
+        .decode(text)
+        .unwrap_or_else(|e| panic!("{text:?}: {e}"))
 }
 
 #[derive(Debug)]
@@ -85,20 +102,32 @@ impl Capture {
     /// Parses a whole capture and checks what holds for each one: `meta` first
     /// and `end` last, both once; events in order of `ts`; a process once.
     pub fn parse(text: &str) -> Self {
-        assert!(text.ends_with('\n'), "the last line is not whole: {:?}", text.lines().last());
+        assert!(
+            text.ends_with('\n'),
+            "the last line is not whole: {:?}",
+            text.lines().last()
+        );
         let lines: Vec<Value> = text
             .lines()
             .enumerate()
-            .map(|(n, l)| serde_json::from_str(l).unwrap_or_else(|e| panic!("line {}: {e}: {l:?}", n + 1)))
+            .map(|(n, l)| {
+                serde_json::from_str(l).unwrap_or_else(|e| panic!("line {}: {e}: {l:?}", n + 1))
+            })
             .collect();
         let capture = Self { lines };
         let kinds: Vec<&str> = capture.lines.iter().map(Record::kind).collect();
-        assert_eq!((kinds.first(), kinds.last()), (Some(&"meta"), Some(&"end")), "first and last line");
+        assert_eq!(
+            (kinds.first(), kinds.last()),
+            (Some(&"meta"), Some(&"end")),
+            "first and last line"
+        );
         assert_eq!(capture.of("meta").count(), 1);
         assert_eq!(capture.of("end").count(), 1);
         let mut last = 0;
         for line in &capture.lines {
-            let Some(ts) = line.opt_num("ts") else { continue };
+            let Some(ts) = line.opt_num("ts") else {
+                continue;
+            };
             assert!(ts >= last, "out of order by {} ns: {line}", last - ts);
             last = ts;
         }
@@ -138,7 +167,12 @@ impl Capture {
     /// The only line of `kind` that `matches`.
     pub fn only<'a>(&'a self, kind: &'a str, matches: impl Fn(&Value) -> bool) -> &'a Value {
         let found: Vec<&Value> = self.of(kind).filter(|l| matches(l)).collect();
-        assert_eq!(found.len(), 1, "expected one {kind}, found {found:#?}\nin {}", self.outline());
+        assert_eq!(
+            found.len(),
+            1,
+            "expected one {kind}, found {found:#?}\nin {}",
+            self.outline()
+        );
         found[0]
     }
 
@@ -149,7 +183,10 @@ impl Capture {
 
     /// Records of `kind` that are missing, as the `lost` lines say.
     pub fn lost(&self, kind: &str) -> u64 {
-        self.of("lost").filter(|l| l.text("kind") == kind).map(|l| l.num("count")).sum()
+        self.of("lost")
+            .filter(|l| l.text("kind") == kind)
+            .map(|l| l.num("count"))
+            .sum()
     }
 
     pub fn lost_at_all(&self) -> u64 {
@@ -161,7 +198,11 @@ impl Capture {
         let root = self.root_pid();
         let mut truth = Truth::default();
         for fork in self.of("fork") {
-            *(if fork.flag("thread") { &mut truth.threads } else { &mut truth.forks }) += 1;
+            *(if fork.flag("thread") {
+                &mut truth.threads
+            } else {
+                &mut truth.forks
+            }) += 1;
         }
         truth.execs = self.of("exec").count() as u64;
         if self.of("exec").any(|e| e.num("pid") == root) {
@@ -176,7 +217,11 @@ impl Capture {
 
     /// Asserts that the capture has each event of `truth` and nothing else.
     pub fn assert_exact(&self, truth: &Truth) {
-        assert_eq!(self.of("lost").collect::<Vec<_>>(), Vec::<&Value>::new(), "nothing may be lost");
+        assert_eq!(
+            self.of("lost").collect::<Vec<_>>(),
+            Vec::<&Value>::new(),
+            "nothing may be lost"
+        );
         assert_eq!(self.end().num("lost"), 0);
         let mut tally = self.tally();
         if self.of("fork").all(|f| !f.flag("thread")) {

@@ -43,10 +43,15 @@ pub fn build(out: &Path) -> Result<()> {
     let _lock = lock(&out.join(".lock"))?;
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let header = changed(&sources.join("tally.h"))?;
-    for entry in fs::read_dir(&sources).with_context(|| format!("cannot read {}", sources.display()))? {
+    for entry in
+        fs::read_dir(&sources).with_context(|| format!("cannot read {}", sources.display()))?
+    {
         let source = entry?.path();
         let newest = changed(&source)?.max(header);
-        let (Some(stem), Some(kind)) = (source.file_stem(), source.extension().and_then(|e| e.to_str())) else {
+        let (Some(stem), Some(kind)) = (
+            source.file_stem(),
+            source.extension().and_then(|e| e.to_str()),
+        ) else {
             continue;
         };
         let target = match kind {
@@ -62,22 +67,27 @@ pub fn build(out: &Path) -> Result<()> {
         if kind == "c" {
             compile(&source, &fresh)?;
         } else {
-            fs::copy(&source, &fresh).with_context(|| format!("cannot copy {}", source.display()))?;
+            fs::copy(&source, &fresh)
+                .with_context(|| format!("cannot copy {}", source.display()))?;
         }
-        fs::rename(&fresh, &target).with_context(|| format!("cannot write {}", target.display()))?;
+        fs::rename(&fresh, &target)
+            .with_context(|| format!("cannot write {}", target.display()))?;
     }
     Ok(())
 }
 
 fn changed(path: &Path) -> Result<SystemTime> {
-    fs::metadata(path).and_then(|m| m.modified()).with_context(|| format!("cannot look at {}", path.display()))
+    fs::metadata(path)
+        .and_then(|m| m.modified())
+        .with_context(|| format!("cannot look at {}", path.display()))
 }
 
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     // SAFETY: the descriptor belongs to `file`, which lives until after the call.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
-        return Err(io::Error::last_os_error()).with_context(|| format!("cannot lock {}", path.display()));
+        return Err(io::Error::last_os_error())
+            .with_context(|| format!("cannot lock {}", path.display()));
     }
     Ok(file)
 }
@@ -87,13 +97,24 @@ fn compile(source: &Path, out: &Path) -> Result<()> {
     let mut command = Command::new(&compiler);
     command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-s"]);
     // The tiny one brings its own entry point.
-    command.arg(if source.ends_with("tiny.c") { "-nostdlib" } else { "-pthread" });
+    command.arg(if source.ends_with("tiny.c") {
+        "-nostdlib"
+    } else {
+        "-pthread"
+    });
     command.arg("-o").arg(out).arg(source);
-    let done = command
-        .output()
-        .with_context(|| format!("cannot run {}: install gcc and libc6-dev, or set CC", compiler.display()))?;
+    let done = command.output().with_context(|| {
+        format!(
+            "cannot run {}: install gcc and libc6-dev, or set CC",
+            compiler.display()
+        )
+    })?;
     if !done.status.success() {
-        bail!("{} failed:\n{}", source.display(), String::from_utf8_lossy(&done.stderr));
+        bail!(
+            "{} failed:\n{}",
+            source.display(),
+            String::from_utf8_lossy(&done.stderr)
+        );
     }
     Ok(())
 }

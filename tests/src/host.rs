@@ -11,7 +11,11 @@ pub fn scaled(n: u64) -> u64 {
 }
 
 fn scale() -> u64 {
-    env::var("TRACER_TEST_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1).max(1)
+    env::var("TRACER_TEST_SCALE")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1)
+        .max(1)
 }
 
 pub fn in_vm() -> bool {
@@ -34,7 +38,10 @@ pub fn tracer() -> PathBuf {
         .into_iter()
         .find(|p| p.exists())
         .unwrap_or_else(|| {
-            panic!("no tracer in {}: run `cargo xtask build --release`, or set TRACER_BIN", target.display())
+            panic!(
+                "no tracer in {}: run `cargo xtask build --release`, or set TRACER_BIN",
+                target.display()
+            )
         })
 }
 
@@ -42,13 +49,21 @@ pub fn tracer() -> PathBuf {
 /// `PROFILE/deps`, a binary in `PROFILE`.
 pub fn target_dir() -> PathBuf {
     let exe = env::current_exe().expect("a process can name its program");
-    let profile = exe.ancestors().skip(1).find(|p| !p.ends_with("deps")).expect("a program lies in a directory");
+    let profile = exe
+        .ancestors()
+        .skip(1)
+        .find(|p| !p.ends_with("deps"))
+        .expect("a program lies in a directory");
     profile.parent().unwrap_or(profile).to_owned()
 }
 
 pub fn root() -> Result<(), String> {
     // SAFETY: geteuid takes nothing and cannot fail.
-    if unsafe { libc::geteuid() } == 0 { Ok(()) } else { Err("not root".into()) }
+    if unsafe { libc::geteuid() } == 0 {
+        Ok(())
+    } else {
+        Err("not root".into())
+    }
 }
 
 /// Whether the source under test can run here. A machine that has what eBPF
@@ -69,7 +84,14 @@ pub fn bpf() -> Result<(), String> {
     const BPF_PROG_GET_NEXT_ID: libc::c_long = 11;
     let mut attr = [0_u64; 16];
     // SAFETY: attr outlives the call and is at least as large as the size given.
-    let r = unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_GET_NEXT_ID, attr.as_mut_ptr(), size_of_val(&attr)) };
+    let r = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_GET_NEXT_ID,
+            attr.as_mut_ptr(),
+            size_of_val(&attr),
+        )
+    };
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::EPERM | libc::ENOSYS) if r != 0 => Err(format!("bpf() is refused: {error}")),
@@ -79,7 +101,11 @@ pub fn bpf() -> Result<(), String> {
 
 /// Not the guest: a compiler, make, python and coreutils may be used.
 pub fn full_system() -> Result<(), String> {
-    if in_vm() { Err("the guest has busybox only".into()) } else { Ok(()) }
+    if in_vm() {
+        Err("the guest has busybox only".into())
+    } else {
+        Ok(())
+    }
 }
 
 pub fn python() -> Result<(), String> {
@@ -103,23 +129,32 @@ pub fn ebpf_is_tested() -> Result<(), String> {
 
 /// Whether `name` is on PATH.
 pub fn program(name: &str) -> Result<(), String> {
-    find_program(name).map(drop).ok_or_else(|| format!("no {name} here"))
+    find_program(name)
+        .map(drop)
+        .ok_or_else(|| format!("no {name} here"))
 }
 
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join(name)).find(|p| is_executable(p))
+    env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|p| is_executable(p))
 }
 
 fn is_executable(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else { return false };
+    let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) else {
+        return false;
+    };
     // SAFETY: path is a NUL-terminated string that outlives the call.
     unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
 }
 
 /// Release of the running kernel as (major, minor).
 pub fn kernel() -> (u32, u32) {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel says its release");
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    let text =
+        std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel says its release");
+    let mut numbers = text
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }

@@ -16,7 +16,15 @@ impl Pty {
     pub fn open() -> Self {
         let (mut master, mut slave) = (-1, -1);
         // SAFETY: both numbers outlive the call; name, settings and size may be null.
-        let r = unsafe { libc::openpty(&mut master, &mut slave, ptr::null_mut(), ptr::null(), ptr::null()) };
+        let r = unsafe {
+            libc::openpty(
+                &mut master,
+                &mut slave,
+                ptr::null_mut(),
+                ptr::null(),
+                ptr::null(),
+            )
+        };
         assert_eq!(r, 0, "openpty: {}", io::Error::last_os_error());
         // A copy of either in a child would keep the terminal open after its end.
         for fd in [master, slave] {
@@ -24,13 +32,20 @@ impl Pty {
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
         // SAFETY: openpty gave both descriptors to us alone.
-        unsafe { Self { master: File::from_raw_fd(master), slave: OwnedFd::from_raw_fd(slave) } }
+        unsafe {
+            Self {
+                master: File::from_raw_fd(master),
+                slave: OwnedFd::from_raw_fd(slave),
+            }
+        }
     }
 
     /// Makes this the controlling terminal of `command`, in a session of its own,
     /// and its standard input.
     pub fn control(&self, command: &mut Command) {
-        command.stdin(Stdio::from(self.slave.try_clone().expect("a descriptor can be copied")));
+        command.stdin(Stdio::from(
+            self.slave.try_clone().expect("a descriptor can be copied"),
+        ));
         // SAFETY: between fork and exec only setsid and ioctl are called, both async-signal-safe.
         unsafe {
             command.pre_exec(|| {

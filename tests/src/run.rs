@@ -125,14 +125,25 @@ impl Trace {
             line.push("--".into());
             line.extend(self.command);
         }
-        let file = |name| File::create(self.dir.path().join(name)).expect("a file in our own directory");
+        let file =
+            |name| File::create(self.dir.path().join(name)).expect("a file in our own directory");
         let mut command = Command::new(&line[0]);
-        command.args(&line[1..]).stdin(Stdio::null()).stdout(file(STDOUT)).stderr(file(STDERR));
+        command
+            .args(&line[1..])
+            .stdin(Stdio::null())
+            .stdout(file(STDOUT))
+            .stderr(file(STDERR));
         for change in self.setup {
             change(&mut command);
         }
-        let child = command.spawn().unwrap_or_else(|e| panic!("cannot start {}: {e}", line[0].display()));
-        Running { child, dir: self.dir, line }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {}: {e}", line[0].display()));
+        Running {
+            child,
+            dir: self.dir,
+            line,
+        }
     }
 
     pub fn run(self) -> Outcome {
@@ -167,7 +178,9 @@ impl Running {
 
     /// Waits until the output has `text`.
     pub fn await_stdout(&mut self, text: &str) {
-        self.await_condition(&format!("{text:?} in the output"), |r| r.stdout().contains(text));
+        self.await_condition(&format!("{text:?} in the output"), |r| {
+            r.stdout().contains(text)
+        });
     }
 
     pub fn await_condition(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -200,11 +213,21 @@ impl Running {
             sleep(Duration::from_millis(2));
         };
         let capture = fs::read(self.dir.path().join(CAPTURE)).ok();
-        Outcome { status, capture, dir: self.dir, line: self.line }
+        Outcome {
+            status,
+            capture,
+            dir: self.dir,
+            line: self.line,
+        }
     }
 
     fn story(&self) -> String {
-        format!("{:?}\nstdout: {}\nstderr: {}", self.line, self.stdout(), lossy(&self.dir.path().join(STDERR)))
+        format!(
+            "{:?}\nstdout: {}\nstderr: {}",
+            self.line,
+            self.stdout(),
+            lossy(&self.dir.path().join(STDERR))
+        )
     }
 }
 
@@ -213,7 +236,12 @@ impl Running {
 pub fn send(pid: i32, signal: i32) {
     // SAFETY: kill takes plain numbers.
     let r = unsafe { libc::kill(pid, signal) };
-    assert_eq!(r, 0, "kill({pid}, {signal}): {}", io::Error::last_os_error());
+    assert_eq!(
+        r,
+        0,
+        "kill({pid}, {signal}): {}",
+        io::Error::last_os_error()
+    );
 }
 
 pub struct Outcome {
@@ -246,19 +274,29 @@ impl Outcome {
 
     /// Exit status as a shell shows it.
     pub fn code(&self) -> i32 {
-        self.status.code().or_else(|| self.status.signal().map(|s| 1000 + s)).expect("it has ended")
+        self.status
+            .code()
+            .or_else(|| self.status.signal().map(|s| 1000 + s))
+            .expect("it has ended")
     }
 
     /// Asserts the exit status; the message has all that tracer said.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
-        assert_eq!(self.code(), code, "exit status (1000 + N: tracer died of signal N)\n{self}");
+        assert_eq!(
+            self.code(),
+            code,
+            "exit status (1000 + N: tracer died of signal N)\n{self}"
+        );
         self
     }
 
     #[track_caller]
     pub fn capture(&self) -> Capture {
-        let bytes = self.capture.as_ref().unwrap_or_else(|| panic!("no capture was written\n{self}"));
+        let bytes = self
+            .capture
+            .as_ref()
+            .unwrap_or_else(|| panic!("no capture was written\n{self}"));
         Capture::parse(std::str::from_utf8(bytes).expect("JSON is UTF-8"))
     }
 
@@ -273,10 +311,18 @@ impl Outcome {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.line, self.stdout(), self.stderr())
+        write!(
+            f,
+            "{:?}\nstdout: {}\nstderr: {}",
+            self.line,
+            self.stdout(),
+            self.stderr()
+        )
     }
 }
 
 fn lossy(path: &Path) -> String {
-    fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+    fs::read(path)
+        .map(|b| String::from_utf8_lossy(&b).into_owned())
+        .unwrap_or_default()
 }

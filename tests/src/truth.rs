@@ -24,7 +24,9 @@ impl Truth {
             .unwrap_or_else(|| panic!("the workload printed no TRUTH line: {output:?}"));
         let mut truth = Self::default();
         for word in line.split_whitespace() {
-            let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("not KEY=VALUE: {word:?}"));
+            let (key, value) = word
+                .split_once('=')
+                .unwrap_or_else(|| panic!("not KEY=VALUE: {word:?}"));
             let number = || value.parse().unwrap_or_else(|e| panic!("{word:?}: {e}"));
             match key {
                 "forks" => truth.forks = number(),
@@ -33,8 +35,13 @@ impl Truth {
                 "exits" => truth.exits = number(),
                 "codes" => {
                     for pair in value.split(',').filter(|p| !p.is_empty()) {
-                        let (code, count) = pair.split_once(':').unwrap_or_else(|| panic!("no count: {pair:?}"));
-                        truth.codes.insert(code.into(), count.parse().unwrap_or_else(|e| panic!("{pair:?}: {e}")));
+                        let (code, count) = pair
+                            .split_once(':')
+                            .unwrap_or_else(|| panic!("no count: {pair:?}"));
+                        truth.codes.insert(
+                            code.into(),
+                            count.parse().unwrap_or_else(|e| panic!("{pair:?}: {e}")),
+                        );
                     }
                 }
                 _ => panic!("unknown member {key} in {line:?}"),
@@ -64,7 +71,10 @@ mod tests {
         let t = Truth::of("noise\nTRUTH forks=2 threads=1 execs=0 exits=2 codes=0:1,s15:1\n");
         assert_eq!((t.forks, t.threads, t.execs, t.exits), (2, 1, 0, 2));
         assert_eq!(t.codes, [("0".into(), 1), ("s15".into(), 1)].into());
-        assert_eq!(Truth::of("TRUTH forks=0 threads=0 execs=0 exits=0 codes="), Truth::default());
+        assert_eq!(
+            Truth::of("TRUTH forks=0 threads=0 execs=0 exits=0 codes="),
+            Truth::default()
+        );
         assert_eq!(number_after("SELF 12 CHILD 13\n", "CHILD"), 13);
     }
 }

@@ -20,21 +20,38 @@ fn forkstorm() {
 #[test]
 fn execstorm() {
     require!(source);
-    storm(Trace::fixture("execstorm", [fixture("tiny").into_os_string(), scaled(4000).to_string().into()]));
+    storm(Trace::fixture(
+        "execstorm",
+        [
+            fixture("tiny").into_os_string(),
+            scaled(4000).to_string().into(),
+        ],
+    ));
 }
 
 #[test]
 fn execstorm_by_vfork_from_two_processes() {
     require!(source);
     let n = scaled(4000).to_string();
-    storm(Trace::fixture("execstorm", ["-v".into(), "-j2".into(), fixture("tiny").into_os_string(), n.into()]));
+    storm(Trace::fixture(
+        "execstorm",
+        [
+            "-v".into(),
+            "-j2".into(),
+            fixture("tiny").into_os_string(),
+            n.into(),
+        ],
+    ));
 }
 
 #[test]
 fn threadstorm_lists_threads_where_asked() {
     require!(source);
     let n = scaled(4000);
-    let outcome = Trace::fixture("threadstorm", [n.to_string()]).option("--threads").run().expect_code(0);
+    let outcome = Trace::fixture("threadstorm", [n.to_string()])
+        .option("--threads")
+        .run()
+        .expect_code(0);
     let capture = outcome.capture();
     let truth = outcome.truth();
     assert_eq!(capture.tally(), truth);
@@ -50,17 +67,29 @@ fn threadstorm_lists_threads_where_asked() {
 fn threadstorm_counts_threads_otherwise() {
     require!(source);
     let n = scaled(4000);
-    let outcome = Trace::fixture("threadstorm", [n.to_string()]).run().expect_code(0);
+    let outcome = Trace::fixture("threadstorm", [n.to_string()])
+        .run()
+        .expect_code(0);
     let capture = outcome.capture();
     assert_eq!(capture.of("fork").count(), 0);
     assert_eq!(capture.of("exit").count(), 1);
-    assert_eq!(capture.root().num("threads"), n + 1, "threads ever created, the first included");
+    assert_eq!(
+        capture.root().num("threads"),
+        n + 1,
+        "threads ever created, the first included"
+    );
 }
 
 #[test]
 fn mixed() {
     require!(source);
-    storm(Trace::fixture("mixed", [fixture("tiny").into_os_string(), scaled(2000).to_string().into()]));
+    storm(Trace::fixture(
+        "mixed",
+        [
+            fixture("tiny").into_os_string(),
+            scaled(2000).to_string().into(),
+        ],
+    ));
 }
 
 #[test]
@@ -70,7 +99,10 @@ fn family() {
     let capture = outcome.capture();
     capture.assert_exact(&outcome.truth());
     // CLONE_PARENT: the parent is whom getppid names, not who called clone.
-    let sibling = capture.process(tracer_tests::truth::number_after(&outcome.stdout(), "SIBLING"));
+    let sibling = capture.process(tracer_tests::truth::number_after(
+        &outcome.stdout(),
+        "SIBLING",
+    ));
     assert_eq!(sibling.num("ppid"), capture.root_pid());
     assert_eq!(sibling.num("orig_ppid"), capture.root_pid());
 }
@@ -93,7 +125,10 @@ fn shellstorm() {
     let dir = tempfile::tempdir().expect("a directory");
     let script = fixture("shellstorm.sh");
     let n = scaled(60).to_string();
-    let truth = truth_by_ptrace(dir.path(), &["/bin/sh".as_ref(), script.as_ref(), n.as_ref()]);
+    let truth = truth_by_ptrace(
+        dir.path(),
+        &["/bin/sh".as_ref(), script.as_ref(), n.as_ref()],
+    );
     let place = dir.path().to_owned();
     let outcome = Trace::command("/bin/sh", [script.into_os_string(), n.into()])
         .setup(move |c| drop(c.current_dir(place)))
@@ -107,7 +142,10 @@ fn build() {
     require!(source, make);
     let dir = tempfile::tempdir().expect("a directory");
     let project = dir.path().join("project");
-    let made = Command::new(fixture("gen_build.sh")).arg(&project).arg(scaled(60).to_string()).status();
+    let made = Command::new(fixture("gen_build.sh"))
+        .arg(&project)
+        .arg(scaled(60).to_string())
+        .status();
     assert!(made.expect("the generator runs").success());
     let make = find_program("make").expect("looked for above");
     let truth = truth_by_ptrace(&project, &[make.as_ref(), "-s".as_ref(), "-j2".as_ref()]);
@@ -117,13 +155,18 @@ fn build() {
     };
     clean();
     let place = project.clone();
-    let outcome =
-        Trace::command(&make, ["-s", "-j2"]).setup(move |c| drop(c.current_dir(place))).run().expect_code(0);
+    let outcome = Trace::command(&make, ["-s", "-j2"])
+        .setup(move |c| drop(c.current_dir(place)))
+        .run()
+        .expect_code(0);
     let capture = outcome.capture();
     capture.assert_exact(&truth);
     // Each compiler run knows its whole command line.
     for exec in capture.of("exec").filter(|e| e.text("comm") == "cc1") {
         assert_eq!(exec.text("argv_state"), "full", "{exec}");
-        assert!(exec.list("argv").iter().any(|a| a.ends_with(b".c")), "{exec}");
+        assert!(
+            exec.list("argv").iter().any(|a| a.ends_with(b".c")),
+            "{exec}"
+        );
     }
 }

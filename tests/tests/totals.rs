@@ -16,17 +16,24 @@ struct Child<'a> {
 impl<'a> Child<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let rest = line.strip_prefix("CHILD ")?;
-        Some(Self { line, words: rest.split(' ').filter_map(|w| w.split_once('=')).collect() })
+        Some(Self {
+            line,
+            words: rest.split(' ').filter_map(|w| w.split_once('=')).collect(),
+        })
     }
 
     fn num(&self, key: &str) -> u64 {
-        self.words[key].parse().unwrap_or_else(|e| panic!("{key}: {e}: {}", self.line))
+        self.words[key]
+            .parse()
+            .unwrap_or_else(|e| panic!("{key}: {e}: {}", self.line))
     }
 }
 
 fn rusage(n: u64) -> (Outcome, Capture) {
     let mib = if in_vm() { "60" } else { "300" };
-    let outcome = Trace::fixture("rusage", [n.to_string(), mib.to_string()]).run().expect_code(0);
+    let outcome = Trace::fixture("rusage", [n.to_string(), mib.to_string()])
+        .run()
+        .expect_code(0);
     let capture = outcome.capture();
     capture.assert_exact(&outcome.truth());
     (outcome, capture)
@@ -40,13 +47,27 @@ fn leaf_processes_cost_what_wait4_says() {
     let mut wrong = Vec::new();
     let stdout = outcome.stdout();
     for child in stdout.lines().filter_map(Child::parse) {
-        let row = rows.get(&child.num("pid")).unwrap_or_else(|| panic!("no row for {}", child.line));
+        let row = rows
+            .get(&child.num("pid"))
+            .unwrap_or_else(|| panic!("no row for {}", child.line));
         for fault in compare(&child, row) {
-            wrong.push(format!("{fault}\n  wait4: {}\n  row:   {}", child.line, row["usage"]));
+            wrong.push(format!(
+                "{fault}\n  wait4: {}\n  row:   {}",
+                child.line, row["usage"]
+            ));
         }
     }
-    let shown = wrong.iter().take(12).cloned().collect::<Vec<_>>().join("\n");
-    assert!(wrong.is_empty(), "{} figures are wrong:\n{shown}", wrong.len());
+    let shown = wrong
+        .iter()
+        .take(12)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        wrong.is_empty(),
+        "{} figures are wrong:\n{shown}",
+        wrong.len()
+    );
 }
 
 /// What in `row` contradicts wait4.
@@ -61,31 +82,60 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
     check(usage.flag("final"), "not final".into());
     let cpu = (usage.num("utime_ns") + usage.num("stime_ns")) / 1000;
     let wait4 = child.num("utime_us") + child.num("stime_us");
-    check(cpu.abs_diff(wait4) <= 2, format!("CPU {cpu} µs, wait4 {wait4} µs"));
-    let split = usage.num("cpu_ns").abs_diff(usage.num("utime_ns") + usage.num("stime_ns"));
-    check(split <= 2000, format!("cpu_ns is {split} ns away from utime + stime"));
+    check(
+        cpu.abs_diff(wait4) <= 2,
+        format!("CPU {cpu} µs, wait4 {wait4} µs"),
+    );
+    let split = usage
+        .num("cpu_ns")
+        .abs_diff(usage.num("utime_ns") + usage.num("stime_ns"));
+    check(
+        split <= 2000,
+        format!("cpu_ns is {split} ns away from utime + stime"),
+    );
     for key in ["minflt", "majflt", "inblock", "oublock"] {
-        check(usage.num(key) == child.num(key), format!("{key} {}, wait4 {}", usage.num(key), child.num(key)));
+        check(
+            usage.num(key) == child.num(key),
+            format!("{key} {}, wait4 {}", usage.num(key), child.num(key)),
+        );
     }
     // The last switch, away from the dead, falls before or after wait4 looks.
     for key in ["nvcsw", "nivcsw"] {
         let (ours, theirs) = (usage.num(key), child.num(key));
-        check(ours.abs_diff(theirs) <= 1, format!("{key} {ours}, wait4 {theirs}"));
+        check(
+            ours.abs_diff(theirs) <= 1,
+            format!("{key} {ours}, wait4 {theirs}"),
+        );
     }
     let peak = child.num("maxrss_kb") * 1024;
     let touched = child.num("touched_kb") * 1024;
     match usage.opt_num("max_rss_bytes") {
         // Nothing went before: wait4's peak is the program's own.
-        Some(own) if child.num("execs") == 0 => check(own == peak, format!("max RSS {own}, wait4 {peak}")),
+        Some(own) if child.num("execs") == 0 => {
+            check(own == peak, format!("max RSS {own}, wait4 {peak}"))
+        }
         // wait4's also covers what exec replaced.
-        Some(own) => check(own <= peak && own >= touched, format!("max RSS {own}, not in {touched}…{peak}")),
+        Some(own) => check(
+            own <= peak && own >= touched,
+            format!("max RSS {own}, not in {touched}…{peak}"),
+        ),
         None => check(
             child.num("execs") > 0 && usage.opt_num("max_rss_upper_bytes") == Some(peak),
-            format!("max RSS is not known, upper bound {:?}, wait4 {peak}", usage.get("max_rss_upper_bytes")),
+            format!(
+                "max RSS is not known, upper bound {:?}, wait4 {peak}",
+                usage.get("max_rss_upper_bytes")
+            ),
         ),
     }
-    let threads = if child.words["shape"] == "threads" { 9 } else { 1 };
-    check(row.num("threads") == threads, format!("threads {}, truth {threads}", row.num("threads")));
+    let threads = if child.words["shape"] == "threads" {
+        9
+    } else {
+        1
+    };
+    check(
+        row.num("threads") == threads,
+        format!("threads {}, truth {threads}", row.num("threads")),
+    );
     faults
 }
 
@@ -99,7 +149,11 @@ fn an_exec_leaves_the_peak_of_the_old_program_behind() {
     let (outcome, capture) = rusage(12);
     // Forked from a process that touched 16 MiB; its own program touches next to nothing.
     let stdout = outcome.stdout();
-    let tiny = stdout.lines().filter_map(Child::parse).find(|c| c.words["shape"] == "tiny").expect("one in 12");
+    let tiny = stdout
+        .lines()
+        .filter_map(Child::parse)
+        .find(|c| c.words["shape"] == "tiny")
+        .expect("one in 12");
     let row = capture.process(tiny.num("pid"));
     assert!(tiny.num("maxrss_kb") > 16 * 1024, "{}", tiny.line);
     assert!(row["usage"].num("max_rss_bytes") < 4 << 20, "{row}");
@@ -110,13 +164,18 @@ fn an_exec_leaves_the_peak_of_the_old_program_behind() {
 fn a_peak_that_was_given_back_is_reported() {
     require!(ebpf_is_tested);
     let mib: u64 = if in_vm() { 60 } else { 300 };
-    let outcome = Trace::fixture("touch", [mib.to_string()]).run().expect_code(0);
+    let outcome = Trace::fixture("touch", [mib.to_string()])
+        .run()
+        .expect_code(0);
     let root = outcome.capture();
     let own = root.root()["usage"].num("max_rss_bytes");
     let seen = number_after(&outcome.stdout(), "MAXRSS") * 1024;
     assert!(own >= mib << 20, "{own} for {mib} MiB");
     // The kernel's figure is from before the end; what was touched since is a few pages.
-    assert!(own.abs_diff(seen) <= 1 << 20, "{own}, the process itself saw {seen}");
+    assert!(
+        own.abs_diff(seen) <= 1 << 20,
+        "{own}, the process itself saw {seen}"
+    );
 }
 
 /// CASES 8
@@ -126,12 +185,19 @@ fn threads_are_one_process_with_their_cpu_summed() {
     let outcome = Trace::fixture("threads", ["50"]).run().expect_code(0);
     let capture = outcome.capture();
     assert_eq!(capture.of("exit").count(), 1, "one end for one process");
-    assert_eq!(capture.of("fork").count(), 0, "threads are not listed unless asked for");
+    assert_eq!(
+        capture.of("fork").count(),
+        0,
+        "threads are not listed unless asked for"
+    );
     assert_eq!(capture.root().num("threads"), 51);
     let cpu = capture.root()["usage"].num("cpu_ns") / 1000;
     let seen = number_after(&outcome.stdout(), "CPU");
     assert!(seen >= 100_000, "50 threads of 2 ms each");
-    assert!(cpu >= seen, "{cpu} µs, the process itself had seen {seen} µs");
+    assert!(
+        cpu >= seen,
+        "{cpu} µs, the process itself had seen {seen} µs"
+    );
 }
 
 #[test]
@@ -140,14 +206,23 @@ fn bytes_read_and_written_are_the_process_own() {
     let block = "65536";
     let script = format!("head -c {block} /dev/zero | cat >/dev/null");
     let capture = Trace::shell(&script).run().expect_code(0).capture();
-    let cat = capture.of("process").find(|p| !p["argv"].is_null() && p.list("argv") == [b"cat"]);
+    let cat = capture
+        .of("process")
+        .find(|p| !p["argv"].is_null() && p.list("argv") == [b"cat"]);
     if let Some(cat) = cat {
         let usage = &cat["usage"];
-        assert!(usage.num("rchar") >= 65536 && usage.num("wchar") >= 65536, "{usage}");
+        assert!(
+            usage.num("rchar") >= 65536 && usage.num("wchar") >= 65536,
+            "{usage}"
+        );
     }
     let shell = &capture.root()["usage"];
-    assert!(shell.num("rchar") < 65536 && shell.num("wchar") < 65536, "children's I/O counts as their own: {shell}");
+    assert!(
+        shell.num("rchar") < 65536 && shell.num("wchar") < 65536,
+        "children's I/O counts as their own: {shell}"
+    );
     // Absent, not zero, where the kernel does not account it.
-    let accounted = std::fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|s| s.trim() == "1");
+    let accounted =
+        std::fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|s| s.trim() == "1");
     assert_eq!(shell["blkio_delay_ns"].is_null(), !accounted, "{shell}");
 }

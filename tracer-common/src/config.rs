@@ -30,6 +30,9 @@ pub mod opt {
 /// Most users that `--uid-filter` can name.
 pub const MAX_UIDS: usize = 8;
 
+/// Most groups that `--cgroup` can name.
+pub const MAX_CGROUPS: usize = 8;
+
 /// 64-bit words of glob automaton states; see `tracer::filter::glob`.
 pub const GLOB_WORDS: usize = 4;
 
@@ -46,15 +49,15 @@ pub struct Config {
     pub piece: u32,
     /// Wake the reader when this many bytes wait.
     pub wake_bytes: u64,
-    /// `--cgroup`: its id, and its level below the hierarchy's root (level 0).
-    pub cgroup_id: u64,
-    pub cgroup_level: u32,
     /// `sizeof(struct k_sigaction)`.
     pub sigaction_size: u32,
     /// `sizeof(struct percpu_counter)`.
     pub percpu_counter_size: u32,
     pub n_uids: u32,
+    pub n_cgroups: u32,
     pub uids: [u32; MAX_UIDS],
+    /// Ids (kernfs nodes) of the groups of `--cgroup`.
+    pub cgroups: [u64; MAX_CGROUPS],
 }
 
 /// A glob automaton step table: bit i of `accept[c]` says that state i may be

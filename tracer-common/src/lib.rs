@@ -10,3 +10,4 @@ pub mod config;
 pub mod glob;
 pub mod offsets;
 pub mod record;
+pub mod tracked;

@@ -7,7 +7,8 @@ use tracer_common::config::opt;
 use tracer_common::record::{Counters, Header};
 
 use crate::globals::{config, has};
-use crate::maps::{COUNTERS, Key, RING};
+use crate::maps::{COUNTERS, RING};
+use tracer_common::tracked::Key;
 
 /// Wakes within this many bytes after the mark, so that one record that jumps
 /// over it, or two CPUs that meet there, do not leave the reader asleep.

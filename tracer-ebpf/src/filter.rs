@@ -4,11 +4,14 @@
 
 use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::helpers::generated::bpf_get_current_ancestor_cgroup_id;
-use tracer_common::config::{MAX_UIDS, opt};
+use tracer_common::config::{MAX_CGROUPS, MAX_UIDS, opt};
 use tracer_common::glob;
 
 use crate::globals::{COMM_GLOB, EXCLUDE_COMM_GLOB, config, has};
 use crate::task::{PF_KTHREAD, Task};
+
+/// Levels of the cgroup hierarchy that are looked at.
+const CGROUP_DEPTH: i32 = 24;
 
 /// Whether the filters let `task`, which must be the current one, through.
 #[inline(always)]
@@ -28,14 +31,23 @@ pub fn passes(task: Task) -> bool {
     if has(opt::UID) && !uid_wanted(bpf_get_current_uid_gid() as u32) {
         return false;
     }
-    if has(opt::CGROUP) {
-        // SAFETY: a helper without pointers.
-        let id = unsafe { bpf_get_current_ancestor_cgroup_id(config!(cgroup_level) as i32) };
-        if id != config!(cgroup_id) {
-            return false;
+    !has(opt::CGROUP) || cgroup_wanted()
+}
+
+/// Whether the current task's cgroup, or one above it, was named.
+#[inline(always)]
+fn cgroup_wanted() -> bool {
+    let mut found = false;
+    for level in 0..CGROUP_DEPTH {
+        // SAFETY: a helper without pointers; it returns 0 below the task's own level.
+        let id = unsafe { bpf_get_current_ancestor_cgroup_id(level) };
+        for i in 0..MAX_CGROUPS {
+            if (i as u32) < config!(n_cgroups) && config!(cgroups[i]) == id {
+                found = true;
+            }
         }
     }
-    true
+    found
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 //! knows their values, so a branch on one costs nothing and code for what is
 //! off is removed.
 
-use tracer_common::config::{Config, GLOB_WORDS, Glob, MAX_UIDS};
+use tracer_common::config::{Config, GLOB_WORDS, Glob, MAX_CGROUPS, MAX_UIDS};
 use tracer_common::offsets::Offsets;
 
 #[unsafe(no_mangle)]
@@ -13,12 +13,12 @@ pub static CONFIG: Config = Config {
     max_argv: 0,
     piece: 0,
     wake_bytes: 0,
-    cgroup_id: 0,
-    cgroup_level: 0,
     sigaction_size: 0,
     percpu_counter_size: 0,
     n_uids: 0,
+    n_cgroups: 0,
     uids: [0; MAX_UIDS],
+    cgroups: [0; MAX_CGROUPS],
 };
 
 #[unsafe(no_mangle)]

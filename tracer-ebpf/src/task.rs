@@ -15,7 +15,7 @@ use tracer_common::offsets::NONE;
 use tracer_common::record::COMM_LEN;
 
 use crate::globals::{config, has, offset};
-use crate::maps::{Acc, Key};
+use tracer_common::tracked::{Acc, Key};
 
 /// A `T` at `base + off`, through the verifier's typed load.
 #[inline(always)]

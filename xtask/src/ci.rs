@@ -16,8 +16,7 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
-    let done =
-        |what: &str| eprintln!("xtask: {what} done after {} s", start.elapsed().as_secs());
+    let done = |what: &str| eprintln!("xtask: {what} done after {} s", start.elapsed().as_secs());
     check::main()?;
     if args.full {
         check::full_deny()?;

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 fn main() -> Result<()> {
-    let Some(dir) = std::env::args_os().nth(1) else { bail!("usage: tracer-fixtures DIR") };
+    let Some(dir) = std::env::args_os().nth(1) else {
+        bail!("usage: tracer-fixtures DIR")
+    };
     tracer_tests::fixtures::build(Path::new(&dir))
 }

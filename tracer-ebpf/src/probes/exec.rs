@@ -10,8 +10,9 @@ use super::text;
 use crate::emit;
 use crate::filter;
 use crate::globals::{config, has, offset};
-use crate::maps::{Key, TRACKED, Tracked, tracked};
+use crate::maps::TRACKED;
 use crate::task::{PF_KTHREAD, Task, View, peek};
+use tracer_common::tracked::{Key, Tracked, bits};
 
 #[inline(always)]
 pub fn process_exec(ctx: &BtfTracePointContext) {
@@ -34,14 +35,14 @@ pub fn process_exec(ctx: &BtfTracePointContext) {
     // SAFETY: a value of our map; it stays while this process lives.
     let bits = unsafe {
         (*process).exec_maxrss = v.signal.maxrss();
-        let mut bits = (*process).flags & !tracked::EMIT;
+        let mut bits = (*process).flags & !bits::EMIT;
         if filter::passes(v.task) {
-            bits |= tracked::EMIT;
+            bits |= bits::EMIT;
         }
         (*process).flags = bits;
         bits
     };
-    if bits & tracked::EMIT != 0 {
+    if bits & bits::EMIT != 0 {
         emit_exec(ctx, &v, &key, bits);
     }
 }
@@ -61,7 +62,7 @@ fn emit_exec(ctx: &BtfTracePointContext, v: &View, key: &Key, bits: u64) {
     let ids = bpf_get_current_uid_gid();
     let (euid, egid) = v.task.effective_ids();
     let mut record_flags = 0;
-    if bits & tracked::ROOT != 0 {
+    if bits & bits::ROOT != 0 {
         record_flags |= flags::ROOT;
     }
     if v.parent.flags() & PF_KTHREAD != 0 {

@@ -11,8 +11,9 @@ use tracer_common::record::{ExecFailedRecord, FAILED_TEXT, kind};
 
 use crate::emit;
 use crate::globals::offset;
-use crate::maps::{TRACKED, tracked};
+use crate::maps::TRACKED;
 use crate::task::{Task, peek};
+use tracer_common::tracked::bits;
 
 /// x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const NR_EXECVE: u64 = 59;
@@ -55,7 +56,7 @@ pub fn sys_exit(ctx: &BtfTracePointContext) {
     let key = task.key();
     // SAFETY: read once, in this program.
     match unsafe { TRACKED.get(&key) } {
-        Some(process) if process.flags & tracked::EMIT != 0 => {}
+        Some(process) if process.flags & bits::EMIT != 0 => {}
         _ => return,
     }
     let Some(entry) = emit::begin::<ExecFailedRecord>(kind::EXEC_FAILED, &key, task.pid()) else {

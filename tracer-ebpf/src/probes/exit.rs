@@ -12,8 +12,9 @@ use tracer_common::record::{ExitRecord, GoneRecord, Totals, flags, kind};
 use crate::emit;
 use crate::filter;
 use crate::globals::has;
-use crate::maps::{Acc, Key, TRACKED, Tracked, atomic_add, set_flags, tracked};
+use crate::maps::{TRACKED, atomic_add, set_flags};
 use crate::task::{PF_KTHREAD, Task, View};
+use tracer_common::tracked::{Acc, Key, Tracked, bits};
 
 /// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
 const SIGNAL_GROUP_EXIT: u32 = 4;
@@ -27,7 +28,7 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
         None if has(opt::ALL) => {
             let mut new = Tracked::NEW;
             if filter::passes(v.task) {
-                new.flags = tracked::EMIT;
+                new.flags = bits::EMIT;
             }
             if TRACKED.insert(&key, &new, 0).is_err() {
                 return;
@@ -51,11 +52,14 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     // SAFETY: a value of our map; it stays while this process lives.
     unsafe {
         if group_dead && leader {
-            set_flags(process, tracked::LEADER_LAST);
+            set_flags(process, bits::LEADER_LAST);
         } else {
             accumulate(process, &v.task.acc());
         }
-        if (*process).flags & tracked::EMIT == 0 {
+        if group_dead {
+            set_flags(process, bits::ENDED);
+        }
+        if (*process).flags & bits::EMIT == 0 {
             return;
         }
     }
@@ -118,7 +122,7 @@ fn process_end(v: &View, key: &Key, process: *mut Tracked) {
     unsafe {
         set_flags(
             process,
-            tracked::ENDED | if status == 0 { tracked::GOOD_END } else { 0 },
+            bits::ENDED | if status == 0 { bits::GOOD_END } else { 0 },
         )
     };
     if has(opt::FAILED_ONLY) && status == 0 {
@@ -205,7 +209,7 @@ fn thread_end(v: &View, key: &Key, process: *mut Tracked) {
 #[inline(always)]
 fn record_flags(task: Task, bits: u64) -> u8 {
     let mut f = 0;
-    if bits & tracked::ROOT != 0 {
+    if bits & bits::ROOT != 0 {
         f |= flags::ROOT;
     }
     if task.flags() & PF_KTHREAD != 0 {

@@ -9,8 +9,9 @@ use tracer_common::record::{ForkRecord, flags, kind};
 use crate::emit;
 use crate::filter;
 use crate::globals::has;
-use crate::maps::{Key, STATE, TRACKED, Tracked, atomic_add, tracked};
+use crate::maps::{STATE, TRACKED, atomic_add};
 use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task};
+use tracer_common::tracked::{Key, Tracked, bits};
 
 /// The value of `STATE.root` that arms the recognition of the root.
 const ARMED: u32 = 1;
@@ -44,23 +45,23 @@ fn new_process(parent: Task, parent_key: &Key, child: Task) {
     let mut shown = true;
     // SAFETY: the value stays in the map while this process lives.
     if let Some(by) = unsafe { TRACKED.get(parent_key) } {
-        new.flags = by.flags & tracked::EMIT;
+        new.flags = by.flags & bits::EMIT;
     } else if is_root(parent, child) {
-        new.flags = tracked::ROOT;
+        new.flags = bits::ROOT;
         if !has(opt::COMM | opt::EXCLUDE_COMM) && filter::passes(parent) {
-            new.flags |= tracked::EMIT;
+            new.flags |= bits::EMIT;
         }
         // The fork of the command is tracer's own doing.
         shown = false;
     } else if has(opt::ALL) {
         if filter::passes(parent) {
-            new.flags = tracked::EMIT;
+            new.flags = bits::EMIT;
         }
     } else {
         return;
     }
     if child.flags() & PF_KTHREAD != 0 && !has(opt::KTHREADS) {
-        new.flags &= !tracked::EMIT;
+        new.flags &= !bits::EMIT;
     }
     let key = Key {
         tgid: child.tgid(),
@@ -74,7 +75,7 @@ fn new_process(parent: Task, parent_key: &Key, child: Task) {
     if TRACKED.insert(&key, &new, 0).is_err() {
         table_full(&key);
     }
-    if shown && new.flags & tracked::EMIT != 0 {
+    if shown && new.flags & bits::EMIT != 0 {
         emit_fork(parent, parent_key, child, &key, &real, 0);
     }
 }
@@ -87,7 +88,7 @@ fn new_thread(parent: Task, key: &Key, child: Task) {
     // SAFETY: a value of our map; it stays while this process lives.
     unsafe { atomic_add(&raw mut (*process).threads, 1) };
     // SAFETY: as above.
-    let emit = unsafe { (*process).flags } & tracked::EMIT != 0;
+    let emit = unsafe { (*process).flags } & bits::EMIT != 0;
     if emit && has(opt::THREADS) {
         emit_fork(parent, key, child, key, key, flags::THREAD);
     }

@@ -9,8 +9,9 @@ use tracer_common::record::{FinalRecord, kind};
 use super::exit::put_acc;
 use crate::emit;
 use crate::globals::has;
-use crate::maps::{Key, TRACKED, Tracked, tracked};
+use crate::maps::TRACKED;
 use crate::task::Task;
+use tracer_common::tracked::{Key, Tracked, bits};
 
 #[inline(always)]
 pub fn process_free(ctx: &BtfTracePointContext) {
@@ -37,8 +38,8 @@ pub fn process_free(ctx: &BtfTracePointContext) {
 
 #[inline(always)]
 fn wanted(flags: u64) -> bool {
-    let recorded = tracked::EMIT | tracked::ENDED;
-    flags & recorded == recorded && !(has(opt::FAILED_ONLY) && flags & tracked::GOOD_END != 0)
+    let recorded = bits::EMIT | bits::ENDED;
+    flags & recorded == recorded && !(has(opt::FAILED_ONLY) && flags & bits::GOOD_END != 0)
 }
 
 #[inline(always)]
@@ -66,7 +67,7 @@ fn emit_final(task: Task, key: &Key, process: &Tracked) {
             t,
             &process.acc,
             &task.acc(),
-            process.flags & tracked::LEADER_LAST != 0,
+            process.flags & bits::LEADER_LAST != 0,
         );
         (*t).maxrss_pages = signal.maxrss();
         (*t).exec_maxrss_pages = process.exec_maxrss;

@@ -9,8 +9,9 @@ use tracer_common::record::{SignalRecord, flags, kind};
 
 use crate::emit;
 use crate::globals::{config, has, offset};
-use crate::maps::{TRACKED, tracked};
+use crate::maps::TRACKED;
 use crate::task::{Task, peek};
+use tracer_common::tracked::bits;
 
 /// Signals whose default action does not end a process: CHLD, CONT, STOP,
 /// TSTP, TTIN, TTOU, URG, WINCH (signal(7)).
@@ -92,7 +93,7 @@ fn emit_signal(target: Task, signal: u32, code: i32, bits: u8) {
     let key = target.key();
     // SAFETY: read once, in this program.
     match unsafe { TRACKED.get(&key) } {
-        Some(process) if process.flags & tracked::EMIT != 0 => {}
+        Some(process) if process.flags & bits::EMIT != 0 => {}
         _ => return,
     }
     let Some(entry) = emit::begin::<SignalRecord>(kind::SIGNAL, &key, target.pid()) else {

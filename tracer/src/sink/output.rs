@@ -30,14 +30,22 @@ const ZSTD_LEVEL: i32 = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot write to {path:?}: {cause}; {remedy}")]
-    Open { path: PathBuf, cause: io::Error, remedy: &'static str },
+    Open {
+        path: PathBuf,
+        cause: io::Error,
+        remedy: &'static str,
+    },
     #[error(
         "cannot make {path:?} private (mode 0600; command lines hold secrets): {cause}; \
          it belongs to somebody else: choose another file with -o"
     )]
     Private { path: PathBuf, cause: io::Error },
     #[error("cannot write to {name}: {cause}; {remedy}")]
-    Start { name: String, cause: io::Error, remedy: &'static str },
+    Start {
+        name: String,
+        cause: io::Error,
+        remedy: &'static str,
+    },
 }
 
 /// Where to write.
@@ -51,7 +59,11 @@ pub enum Destination {
 impl Destination {
     /// `-` is stdout, as in `-o -`.
     pub fn from_arg(path: &Path) -> Self {
-        if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.into()) }
+        if path.as_os_str() == "-" {
+            Self::Stdout
+        } else {
+            Self::File(path.into())
+        }
     }
 
     fn name(&self) -> String {
@@ -66,19 +78,37 @@ impl Destination {
 /// Opens `path` for writing with mode 0600 and close-on-exec. A regular file
 /// that exists becomes 0600 and, with `truncate`, empty; else it is appended to.
 pub fn open_private(path: &Path, truncate: bool) -> Result<File, OpenError> {
-    let open = OpenOptions::new().append(!truncate).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = open.map_err(|cause| OpenError::Open { path: path.into(), remedy: remedy(&cause), cause })?;
-    let failed = |cause| OpenError::Private { path: path.into(), cause };
+    let open = OpenOptions::new()
+        .append(!truncate)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path);
+    let file = open.map_err(|cause| OpenError::Open {
+        path: path.into(),
+        remedy: remedy(&cause),
+        cause,
+    })?;
+    let failed = |cause| OpenError::Private {
+        path: path.into(),
+        cause,
+    };
     let meta = file.metadata().map_err(failed)?;
     if meta.is_file() {
         // Mode first: nothing may be readable for a moment, and a file that
         // cannot be made private keeps its contents.
         if meta.permissions().mode() & 0o7777 != 0o600 {
-            file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+            file.set_permissions(Permissions::from_mode(0o600))
+                .map_err(failed)?;
         }
         if truncate {
             let empty = file.set_len(0);
-            empty.map_err(|cause| OpenError::Open { path: path.into(), remedy: remedy(&cause), cause })?;
+            empty.map_err(|cause| OpenError::Open {
+                path: path.into(),
+                remedy: remedy(&cause),
+                cause,
+            })?;
         }
     }
     Ok(file)
@@ -88,10 +118,14 @@ fn remedy(cause: &io::Error) -> &'static str {
     match cause.kind() {
         ErrorKind::NotFound => "create the directory first (mkdir -p) or choose another with -o",
         ErrorKind::PermissionDenied => "choose a file that you may write with -o",
-        ErrorKind::ReadOnlyFilesystem => "the file system is read-only: choose another place with -o",
+        ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only: choose another place with -o"
+        }
         ErrorKind::IsADirectory => "name a file in that directory",
         ErrorKind::NotADirectory => "a part of the path is a file: choose another with -o",
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room or choose another place with -o",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room or choose another place with -o"
+        }
         _ => "choose another file with -o",
     }
 }
@@ -116,26 +150,45 @@ impl Output {
             Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         };
-        let start = |cause, remedy| OpenError::Start { name: to.name(), cause, remedy };
+        let start = |cause, remedy| OpenError::Start {
+            name: to.name(),
+            cause,
+            remedy,
+        };
         let file = file.map_err(|e| start(e, "is it closed? redirect it, or use -o FILE"))?;
-        let target = Target { file, quiet: !matches!(to, Destination::File(_)) };
+        let target = Target {
+            file,
+            quiet: !matches!(to, Destination::File(_)),
+        };
         let writer = if zstd {
             let encoder = zstd::Encoder::new(target, ZSTD_LEVEL);
-            Writer::Zstd(Box::new(encoder.map_err(|e| start(e, "write it without .zst"))?))
+            Writer::Zstd(Box::new(
+                encoder.map_err(|e| start(e, "write it without .zst"))?,
+            ))
         } else {
             Writer::Plain(target)
         };
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("output".into()).spawn(move || run(&theirs, writer));
+        let thread = thread::Builder::new()
+            .name("output".into())
+            .spawn(move || run(&theirs, writer));
         let thread = thread.map_err(|e| start(e, "raise the limit of processes (ulimit -u)"))?;
-        Ok(Self { buf: Vec::with_capacity(CHUNK), shared, thread: Some(thread) })
+        Ok(Self {
+            buf: Vec::with_capacity(CHUNK),
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Lets `fill` append to the buffer without a copy.
     pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         fill(&mut self.buf);
-        if self.buf.len() >= CHUNK { self.hand_over() } else { Ok(()) }
+        if self.buf.len() >= CHUNK {
+            self.hand_over()
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes that wait for the destination. Above a bound of its choice the
@@ -165,9 +218,16 @@ impl Output {
             return Ok(());
         }
         while state.bytes > LIMIT && state.failed.is_none() && !state.quiet {
-            state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .shared
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
-        let empty = state.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        let empty = state
+            .spare
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(CHUNK));
         let full = std::mem::replace(&mut self.buf, empty);
         state.bytes += full.len();
         self.shared.backlog.store(state.bytes, Ordering::Relaxed);
@@ -244,9 +304,17 @@ impl Shared {
                 return (None, true);
             }
             match patience {
-                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state = self
+                        .work
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
                 Some(time) => {
-                    let (s, out) = self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+                    let (s, out) = self
+                        .work
+                        .wait_timeout(state, time)
+                        .unwrap_or_else(PoisonError::into_inner);
                     if out.timed_out() && s.queue.is_empty() && !s.closed {
                         return (None, false);
                     }
@@ -335,7 +403,11 @@ impl Write for Target {
         loop {
             match self.file.write(bytes) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                    let mut poll = libc::pollfd {
+                        fd: self.file.as_raw_fd(),
+                        events: libc::POLLOUT,
+                        revents: 0,
+                    };
                     // SAFETY: `poll` is one valid pollfd, and the count says one.
                     unsafe { libc::poll(&raw mut poll, 1, -1) };
                 }
