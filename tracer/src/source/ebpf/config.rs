@@ -1,0 +1,92 @@
+//! From the options to what the kernel side is told before load.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use tracer_common::config::{Config, Glob, MAX_CGROUPS, MAX_UIDS, opt};
+
+use crate::sys::btf::{Btf, BtfError};
+use crate::sys::procfs::Proc;
+
+/// What to watch. Globs are compiled; see `filter::glob`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes, a power of two, at least a page.
+    pub ring_size: u32,
+    /// Bytes of argv (and of the environment) at most.
+    pub max_argv: u32,
+    pub threads: bool,
+    pub env: bool,
+    pub failed_execs: bool,
+    pub signals: bool,
+    pub kthreads: bool,
+    pub failed_only: bool,
+    pub debug: bool,
+    pub comm: Option<Box<Glob>>,
+    pub exclude_comm: Option<Box<Glob>>,
+    /// At most [`MAX_UIDS`]; none: everybody.
+    pub uids: Vec<u32>,
+    /// Ids of cgroups (v2), at most [`MAX_CGROUPS`]; none: all.
+    pub cgroups: Vec<u64>,
+}
+
+/// Largest text piece, bytes.
+const PIECE_MAX: u32 = 16 << 10;
+
+/// Builds the kernel side's configuration from the options and what the
+/// running kernel is like.
+pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, BtfError> {
+    let mut flags = 0;
+    for (on, bit) in [
+        (options.threads, opt::THREADS),
+        (options.env, opt::ENV),
+        (options.failed_execs, opt::FAILED_EXECS),
+        (options.signals, opt::SIGNALS),
+        (options.kthreads, opt::KTHREADS),
+        (options.failed_only, opt::FAILED_ONLY),
+        (options.debug, opt::DEBUG),
+        (options.comm.is_some(), opt::COMM),
+        (options.exclude_comm.is_some(), opt::EXCLUDE_COMM),
+        (!options.uids.is_empty(), opt::UID),
+        (!options.cgroups.is_empty(), opt::CGROUP),
+        // One more parameter than the tracepoint's own: the first is its data.
+        (btf.typedef_params("btf_trace_sched_process_exit")? == Some(3), opt::EXIT_GROUP_DEAD),
+        (btf.typedef_params("btf_trace_mark_victim")? == Some(3), opt::OOM_TASK),
+        (proc.kernel_number("task_delayacct") == Some(1), opt::DELAYACCT),
+    ] {
+        if on {
+            flags |= bit;
+        }
+    }
+    let mut uids = [0; MAX_UIDS];
+    for (to, from) in uids.iter_mut().zip(&options.uids) {
+        *to = *from;
+    }
+    let mut cgroups = [0; MAX_CGROUPS];
+    for (to, from) in cgroups.iter_mut().zip(&options.cgroups) {
+        *to = *from;
+    }
+    Ok(Config {
+        flags,
+        tracer_pid: std::process::id(),
+        pidns_ino: pid_namespace().unwrap_or(0),
+        max_argv: options.max_argv,
+        // A quarter of the ring at most, its own header and the exec record included.
+        piece: (options.ring_size / 4).saturating_sub(128).min(PIECE_MAX),
+        wake_bytes: u64::from(options.ring_size / 8),
+        // x86-64: handler, flags, restorer, mask.
+        sigaction_size: btf.struct_size("k_sigaction")?.unwrap_or(32),
+        percpu_counter_size: btf.struct_size("percpu_counter")?.unwrap_or(0),
+        n_uids: u32::try_from(options.uids.len().min(MAX_UIDS)).unwrap_or(0),
+        n_cgroups: u32::try_from(options.cgroups.len().min(MAX_CGROUPS)).unwrap_or(0),
+        uids,
+        cgroups,
+    })
+}
+
+/// Inode of our PID namespace; namespace inodes have 32 bits.
+fn pid_namespace() -> io::Result<u32> {
+    let inode = fs::metadata("/proc/self/ns/pid")?.ino();
+    u32::try_from(inode).map_err(io::Error::other)
+}

@@ -1,0 +1,275 @@
+//! Loads and attaches the programs.
+//!
+//! Start-up is a cost that users see, so what takes long runs side by side:
+//! aya parses the kernel's BTF in its loader (it does so whether wanted or
+//! not) while another thread parses it for the programs; then two threads put
+//! the programs through the verifier.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::{BtfTracePoint, Program, ProgramError};
+use aya::{Btf as AyaBtf, Ebpf, EbpfError as AyaError, EbpfLoader, VerifierLogLevel};
+use thiserror::Error;
+use tracer_common::config::{Config, Glob, State, opt};
+use tracer_common::offsets::Offsets;
+use tracer_common::record::Counters;
+use tracer_common::tracked::{Key, Tracked};
+
+use super::config::{self, Options};
+use crate::sys::btf::{Blob, Btf, BtfError, ResolveError, VMLINUX, resolve_offsets};
+use crate::sys::procfs::Proc;
+
+/// The kernel side.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tracer-ebpf"));
+
+/// Programs and the tracepoint of each; with the option that wants it.
+const PROGRAMS: [(&str, &str, u64); 8] = [
+    ("process_exec", "sched_process_exec", 0),
+    ("process_fork", "sched_process_fork", 0),
+    ("process_exit", "sched_process_exit", 0),
+    ("process_free", "sched_process_free", 0),
+    ("task_newtask", "task_newtask", 0),
+    ("exec_failed", "sys_exit", opt::FAILED_EXECS),
+    ("signal_generate", "signal_generate", opt::SIGNALS),
+    ("mark_victim", "mark_victim", opt::SIGNALS),
+];
+
+#[derive(Debug, Error)]
+pub enum EbpfError {
+    #[error("the ring buffer cannot be read: {0}")]
+    Ring(io::Error),
+    #[error(
+        "{VMLINUX} cannot be read ({0}): this kernel was built without CONFIG_DEBUG_INFO_BTF, or /sys is \
+         not mounted (mount -t sysfs sysfs /sys)"
+    )]
+    NoBtf(io::Error),
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(
+        "the kernel refused bpf() ({0}); it needs root, or CAP_BPF and CAP_PERFMON, and a kernel that is not \
+         locked down: run as root (sudo), and see: tracer check"
+    )]
+    Denied(io::Error),
+    #[error("eBPF maps could not be made: {0}; see: tracer check")]
+    Load(Box<AyaError>),
+    #[error("the kernel did not accept the eBPF program {program}: {error}; see: tracer check")]
+    Program {
+        program: &'static str,
+        error: Box<ProgramError>,
+    },
+    #[error("eBPF map {0}: {1}")]
+    Map(&'static str, MapError),
+}
+
+/// A value of the kernel side as aya wants it.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+struct Plain<T>(T);
+
+// SAFETY (all): repr(C) structs of integers without padding, as tracer-common says.
+unsafe impl aya::Pod for Plain<Config> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Offsets> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Glob> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<State> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Counters> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Key> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Plain<Tracked> {}
+
+/// Programs that run in the kernel until this is dropped, and their maps.
+pub struct Loaded {
+    state: Array<MapData, Plain<State>>,
+    counters: PerCpuArray<MapData, Plain<Counters>>,
+    tracked: HashMap<MapData, Plain<Key>, Plain<Tracked>>,
+    pub config: Config,
+    pub offsets: Offsets,
+    /// They stay attached as long as this lives.
+    pub(super) programs: Ebpf,
+}
+
+impl Loaded {
+    /// Loads the programs that `options` want and attaches them.
+    pub fn new(options: &Options) -> Result<(Self, RingBuf<MapData>), EbpfError> {
+        let (globals, mut programs, aya_btf) = thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                let globals = Globals::new(options);
+                (globals, AyaBtf::from_sys_fs())
+            });
+            // Parses the BTF too: there is no way around.
+            let loader = EbpfLoader::new();
+            let (globals, aya_btf) = join(beside);
+            let globals = globals?;
+            let aya_btf = aya_btf.map_err(|e| EbpfError::Load(Box::new(e.into())))?;
+            let programs = load(loader, &globals, options.ring_size)?;
+            Ok::<_, EbpfError>((globals, programs, aya_btf))
+        })?;
+        attach(&mut programs, &aya_btf, globals.config.0.flags)?;
+        let ring = take(&mut programs, "RING")?;
+        let loaded = Self {
+            state: take(&mut programs, "STATE")?,
+            counters: take(&mut programs, "COUNTERS")?,
+            tracked: take(&mut programs, "TRACKED")?,
+            config: globals.config.0,
+            offsets: globals.offsets.0,
+            programs,
+        };
+        Ok((loaded, ring))
+    }
+
+    /// From now on the next process that tracer forks is the root.
+    pub fn arm(&mut self) -> Result<(), EbpfError> {
+        let armed = Plain(State { root: 1, ..State::default() });
+        self.state.set(0, armed, 0).map_err(|e| EbpfError::Map("STATE", e))
+    }
+
+    /// The root as the kernel saw it, `(tgid, start)`.
+    pub fn root(&self) -> Result<Option<(u32, u64)>, EbpfError> {
+        let Plain(state) = self.state.get(&0, 0).map_err(|e| EbpfError::Map("STATE", e))?;
+        Ok((state.root == 2).then_some((state.root_tgid, state.root_start)))
+    }
+
+    /// The counters of each CPU.
+    pub fn counters(&self) -> Result<Vec<Counters>, EbpfError> {
+        let values = self.counters.get(&0, 0).map_err(|e| EbpfError::Map("COUNTERS", e))?;
+        Ok(values.iter().map(|Plain(c)| *c).collect())
+    }
+
+    /// Values of the tracked set, in no order. One that changes meanwhile may
+    /// be missing.
+    pub fn tracked(&self) -> impl Iterator<Item = Tracked> + '_ {
+        self.tracked.iter().filter_map(|entry| entry.ok().map(|(_, Plain(value))| value))
+    }
+}
+
+/// A panic of the thread goes on here.
+fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
+    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What the kernel side is told.
+struct Globals {
+    config: Plain<Config>,
+    offsets: Plain<Offsets>,
+    comm: Plain<Glob>,
+    exclude_comm: Plain<Glob>,
+    log_level: u8,
+}
+
+impl Globals {
+    /// Reads the running kernel's BTF.
+    fn new(options: &Options) -> Result<Self, EbpfError> {
+        let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
+        let btf = Btf::parse(&blob)?;
+        let glob = |g: &Option<Box<Glob>>| Plain(g.as_deref().copied().unwrap_or(Glob::EMPTY));
+        Ok(Self {
+            config: Plain(config::config(options, &btf, &Proc::at(Path::new("/proc")))?),
+            offsets: Plain(resolve_offsets(&btf)?),
+            comm: glob(&options.comm),
+            exclude_comm: glob(&options.exclude_comm),
+            log_level: if options.debug { u8::MAX } else { 0 },
+        })
+    }
+}
+
+/// Makes the maps, with what the kernel side is told frozen into its globals.
+fn load<'a>(
+    mut loader: EbpfLoader<'a>,
+    globals: &'a Globals,
+    ring_size: u32,
+) -> Result<Ebpf, EbpfError> {
+    loader
+        .override_global("CONFIG", &globals.config, true)
+        .override_global("OFFSETS", &globals.offsets, true)
+        .override_global("COMM_GLOB", &globals.comm, true)
+        .override_global("EXCLUDE_COMM_GLOB", &globals.exclude_comm, true)
+        .override_global("AYA_LOG_LEVEL", &globals.log_level, false)
+        .map_max_entries("RING", ring_size)
+        // A log costs time; a program that is refused is loaded again with it.
+        .verifier_log_level(VerifierLogLevel::DISABLE)
+        .load(OBJECT)
+        .map_err(|e| match denied(&e) {
+            Some(error) => EbpfError::Denied(error),
+            None => EbpfError::Load(Box::new(e)),
+        })
+}
+
+/// Whether an error means that bpf() itself is refused.
+fn denied(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
+    let mut next = Some(error);
+    while let Some(e) = next {
+        if let Some(io) = e.downcast_ref::<io::Error>()
+            && let Some(code) = io.raw_os_error()
+            && matches!(code, libc::EPERM | libc::EACCES)
+        {
+            return Some(io::Error::from_raw_os_error(code));
+        }
+        next = e.source();
+    }
+    None
+}
+
+/// Loads and attaches what the options want, the programs side by side. They
+/// are attached in the order of [`PROGRAMS`] only after all are accepted.
+fn attach(programs: &mut Ebpf, btf: &AyaBtf, flags: u64) -> Result<(), EbpfError> {
+    let mut wanted: Vec<(&'static str, &'static str, &mut BtfTracePoint)> = Vec::new();
+    for (name, program) in programs.programs_mut() {
+        let Some((name, tracepoint, option)) = PROGRAMS.iter().find(|p| p.0 == name) else {
+            continue;
+        };
+        if *option != 0 && flags & option == 0 {
+            continue;
+        }
+        if let Program::BtfTracePoint(program) = program {
+            wanted.push((name, tracepoint, program));
+        }
+    }
+    // In two halves that take about as long.
+    wanted.sort_by_key(|w| PROGRAMS.iter().position(|p| p.0 == w.0));
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for (i, w) in wanted.into_iter().enumerate() {
+        if matches!(i, 1 | 2) { other.push(w) } else { one.push(w) }
+    }
+    let accept = |side: &mut Vec<(&'static str, &'static str, &mut BtfTracePoint)>| {
+        side.iter_mut().try_for_each(|(name, tracepoint, program)| {
+            program.load(tracepoint, btf).map_err(|e| refused(name, e))
+        })
+    };
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| accept(&mut other));
+        let here = accept(&mut one);
+        join(beside).and(here)
+    })?;
+    for (name, _, program) in one.iter_mut().chain(&mut other) {
+        program.attach().map_err(|e| refused(name, e))?;
+    }
+    Ok(())
+}
+
+fn refused(program: &'static str, error: ProgramError) -> EbpfError {
+    if let Some(error) = denied(&error) {
+        return EbpfError::Denied(error);
+    }
+    EbpfError::Program {
+        program,
+        error: Box::new(error),
+    }
+}
+
+fn take<M: TryFrom<Map, Error = MapError>>(
+    programs: &mut Ebpf,
+    name: &'static str,
+) -> Result<M, EbpfError> {
+    let map = programs.take_map(name);
+    let map = map.ok_or(EbpfError::Map(name, MapError::ElementNotFound))?;
+    M::try_from(map).map_err(|e| EbpfError::Map(name, e))
+}

@@ -1,0 +1,190 @@
+//! Reads the ring buffer and says how far the stream is complete.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
+use log::Log;
+use tokio::io::unix::AsyncFd;
+use tracer_common::config::opt;
+use tracer_common::tracked::bits;
+
+use super::config::Options;
+use super::load::{EbpfError, Loaded};
+use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
+use crate::model::time::boot_ns;
+use crate::model::{Event, ProcId};
+use crate::source::{Drained, Source};
+use crate::sys::procfs;
+
+/// Records taken by one drain.
+const BATCH: usize = 4096;
+
+/// The eBPF source: programs attached, ring open.
+pub struct EbpfSource {
+    loaded: Loaded,
+    ring: AsyncFd<RingBuf<MapData>>,
+    positions: Positions,
+    decoder: Decoder,
+    logger: Option<EbpfLogger<&'static dyn Log>>,
+    malformed: u64,
+}
+
+impl EbpfSource {
+    /// Loads and attaches. Must be called within a tokio runtime.
+    pub fn open(options: &Options, cgroup: ResolveCgroup) -> Result<Self, EbpfError> {
+        let (mut loaded, ring) = Loaded::new(options)?;
+        let positions = Positions::map(&ring).map_err(EbpfError::Ring)?;
+        let logger = match options.debug {
+            true => EbpfLogger::init(&mut loaded.programs).ok(),
+            false => None,
+        };
+        let decoder = Decoder::new(Settings {
+            cpus: procfs::possible_cpus(),
+            page_size: page_size() as u64,
+            env: loaded.config.flags & opt::ENV != 0,
+            known: Known::new(&loaded.offsets, loaded.config.flags),
+            cgroup,
+        });
+        Ok(Self {
+            loaded,
+            ring: AsyncFd::new(ring).map_err(EbpfError::Ring)?,
+            positions,
+            decoder,
+            logger,
+            malformed: 0,
+        })
+    }
+
+    /// From now on the next process that tracer forks is the root.
+    pub fn arm(&mut self) -> Result<(), EbpfError> {
+        self.loaded.arm()
+    }
+
+    /// The root, as soon as it was forked.
+    pub fn root(&self) -> Result<Option<ProcId>, EbpfError> {
+        let root = self.loaded.root()?;
+        Ok(root.map(|(pid, start)| ProcId::exact(pid, start)))
+    }
+
+    /// Records that could not be decoded: faults of tracer itself.
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
+    }
+}
+
+impl Source for EbpfSource {
+    async fn ready(&mut self) -> io::Result<()> {
+        self.ring.readable().await?.clear_ready();
+        Ok(())
+    }
+
+    fn drain(&mut self, out: &mut Vec<(u64, Event)>) -> Drained {
+        if let Some(logger) = &mut self.logger {
+            logger.flush();
+        }
+        // In this order: what is reserved later than `reserved` was read has a
+        // later time than `now`.
+        let now = boot_ns();
+        let reserved = self.positions.producer();
+        let ring = self.ring.get_mut();
+        let mut emit = |order, event| out.push((order, event));
+        for _ in 0..BATCH {
+            let Some(record) = ring.next() else {
+                break;
+            };
+            if self.decoder.decode(&record, &mut emit).is_err() {
+                self.malformed += 1;
+            }
+        }
+        let consumed = self.positions.consumer();
+        let mut complete_to = self.decoder.watermark();
+        // Positions only grow; they wrap with the word.
+        let caught_up = reserved.wrapping_sub(consumed).cast_signed() <= 0;
+        if caught_up {
+            // An exec may lie before that point and its text behind it.
+            complete_to = complete_to.max(now.min(self.decoder.pending_bound()));
+        }
+        Drained {
+            complete_to,
+            empty: caught_up,
+        }
+    }
+
+    fn any_alive(&mut self) -> io::Result<bool> {
+        Ok(self.loaded.tracked().any(|t| t.flags & bits::ENDED == 0))
+    }
+
+    fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
+        let mut emit = |order, event| out.push((order, event));
+        // Without the counters nothing can be said of losses at the very end;
+        // reading a map of one's own does not fail.
+        let counters = self.loaded.counters().unwrap_or_default();
+        self.decoder.finish(&counters, boot_ns(), &mut emit);
+    }
+}
+
+/// The ring's consumer and producer positions (kernel/bpf/ringbuf.c), which
+/// aya keeps to itself: a record that is still being written looks to it as if
+/// the ring were empty.
+struct Positions {
+    pages: NonNull<u8>,
+    page_size: usize,
+}
+
+// SAFETY: a mapping that lives as long as the value and is only read.
+unsafe impl Send for Positions {}
+
+impl Positions {
+    fn map(ring: &RingBuf<MapData>) -> io::Result<Self> {
+        let page_size = page_size();
+        // SAFETY: a new shared mapping, placed by the kernel, of the first two
+        // pages of the map: consumer position, producer position.
+        let pages = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                2 * page_size,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                ring.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if pages == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let pages = NonNull::new(pages.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { pages, page_size })
+    }
+
+    fn at(&self, offset: usize) -> usize {
+        // SAFETY: a position is an aligned word at the start of a page that is
+        // mapped as long as self; the kernel and aya write it as a whole.
+        let position = unsafe { self.pages.add(offset).cast::<AtomicUsize>().as_ref() };
+        position.load(Ordering::Acquire)
+    }
+
+    fn consumer(&self) -> usize {
+        self.at(0)
+    }
+
+    fn producer(&self) -> usize {
+        self.at(self.page_size)
+    }
+}
+
+impl Drop for Positions {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.pages.as_ptr().cast(), 2 * self.page_size) };
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}

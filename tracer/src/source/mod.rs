@@ -1,0 +1,34 @@
+//! Where events come from. A source knows nothing of tables or sinks.
+
+pub mod ebpf;
+
+use std::io;
+
+use crate::model::Event;
+
+/// What a [`Source::drain`] says of its completeness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Every event with `ts` up to here has been given out (boot ns).
+    pub complete_to: u64,
+    /// Nothing more waits for now.
+    pub empty: bool,
+}
+
+/// A stream of events.
+pub trait Source {
+    /// Waits until events may be there. Cancel safe. It need not return for
+    /// every event: the caller drains by a timer as well.
+    fn ready(&mut self) -> impl Future<Output = io::Result<()>>;
+
+    /// Takes what is there, in a bounded amount, so that the caller can look
+    /// after everything else between two calls. `out` gets each event with its
+    /// place in the source's own order, by which equal times are told apart.
+    fn drain(&mut self, out: &mut Vec<(u64, Event)>) -> Drained;
+
+    /// Whether a process that is followed still runs.
+    fn any_alive(&mut self) -> io::Result<bool>;
+
+    /// After the last drain: what was lost without a later event to show it.
+    fn finish(&mut self, out: &mut Vec<(u64, Event)>);
+}
