@@ -1,7 +1,11 @@
 //! tracer: shows every process that a command, or a whole machine, runs.
 
 pub mod cli;
+pub mod decode;
+pub mod filter;
 pub mod launch;
 pub mod model;
 pub mod sink;
+pub mod source;
+pub mod state;
 pub mod sys;

@@ -89,6 +89,8 @@ pub struct Exec {
     pub ns_pid: Option<u32>,
     /// Started by the kernel itself (a core_pattern or modprobe helper).
     pub by_kernel: bool,
+    /// It is the command that tracer started.
+    pub root: bool,
 }
 
 /// An execve that returned an error.
@@ -129,6 +131,8 @@ pub struct Exit {
     /// Totals so far; for a thread its own.
     pub usage: Usage,
     pub kthread: bool,
+    /// It is the command that tracer started.
+    pub root: bool,
 }
 
 /// Totals of an ended process became final.

@@ -1,10 +1,12 @@
 //! Byte strings of the kernel: they need not be UTF-8.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// Bytes without a NUL inside (a path, a name).
+/// Bytes without a NUL inside (a path, a name). Cheap to clone: a program's
+/// path is shared by every process that runs it.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Bytes(pub Box<[u8]>);
+pub struct Bytes(pub Arc<[u8]>);
 
 impl Bytes {
     pub fn as_slice(&self) -> &[u8] {

@@ -18,7 +18,6 @@ use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
 use crate::source::{Drained, Source};
-use crate::sys::procfs;
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
@@ -43,7 +42,7 @@ impl EbpfSource {
             false => None,
         };
         let decoder = Decoder::new(Settings {
-            cpus: procfs::possible_cpus(),
+            cpus: aya::util::nr_cpus().map_err(|(_, e)| EbpfError::Ring(e))?,
             page_size: page_size() as u64,
             env: loaded.config.flags & opt::ENV != 0,
             known: Known::new(&loaded.offsets, loaded.config.flags),

@@ -1,0 +1,15 @@
+//! From the bytes of a source to events.
+
+mod convert;
+mod error;
+mod exec;
+mod read;
+pub mod record;
+#[cfg(test)]
+mod record_tests;
+mod settings;
+mod usage;
+
+pub use error::DecodeError;
+pub use record::Decoder;
+pub use settings::{Known, ResolveCgroup, Settings};

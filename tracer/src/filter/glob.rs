@@ -1,0 +1,1 @@
+//! Compiles comm globs for the kernel side.

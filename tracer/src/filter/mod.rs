@@ -1,0 +1,4 @@
+//! What is shown: comm globs for the kernel side, and the sink-side half of
+//! `--failed`.
+
+pub mod glob;

@@ -1,0 +1,195 @@
+//! One process in the table, and how each event amends it.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Bytes, Comm, Exec, Exit, Final, Fork, ProcId, Process, Seed, Signal, SignalBy, Usage,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    /// It has ended; its totals may still become final.
+    Ended,
+}
+
+pub(super) struct Entry {
+    pub process: Process,
+    pub phase: Phase,
+    /// Deadly signals, one of each number: which of them ends it is known at the end.
+    signals: Vec<Box<Signal>>,
+}
+
+/// What a new process has from its parent.
+#[derive(Default)]
+pub(super) struct Inherited {
+    exe: Option<Bytes>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
+impl Inherited {
+    pub fn of(parent: &Process) -> Self {
+        Self {
+            exe: parent.exe.clone(),
+            uid: parent.uid,
+            gid: parent.gid,
+        }
+    }
+}
+
+impl Entry {
+    /// A process whose fork was not seen.
+    pub fn unseen(id: ProcId, root: bool) -> Self {
+        let process = Process {
+            id,
+            orig_parent: None,
+            parent: None,
+            end: None,
+            comm: Comm::default(),
+            exec: None,
+            execs: 0,
+            exe: None,
+            status: None,
+            uid: None,
+            gid: None,
+            ns_pid: None,
+            threads: None,
+            usage: Usage::default(),
+            killed_by: None,
+            kthread: false,
+            seeded: false,
+            fork_seen: false,
+            root,
+        };
+        Self {
+            process,
+            phase: Phase::Running,
+            signals: Vec::new(),
+        }
+    }
+
+    /// A new process: it runs its parent's program, as its parent's user.
+    pub fn fork(&mut self, e: &Fork, inherited: Inherited) {
+        let p = &mut self.process;
+        p.fork_seen = true;
+        p.orig_parent = Some(e.parent);
+        p.parent = p.parent.or(Some(e.parent));
+        p.kthread |= e.kthread;
+        p.ns_pid = p.ns_pid.or(e.child_ns_pid);
+        p.uid = p.uid.or(inherited.uid);
+        p.gid = p.gid.or(inherited.gid);
+        if p.execs == 0 {
+            p.exe = inherited.exe;
+        }
+        self.know_comm(e.comm);
+    }
+
+    /// A name from another's record, where none is known.
+    pub fn know_comm(&mut self, comm: Comm) {
+        if self.process.comm == Comm::default() {
+            self.process.comm = comm;
+        }
+    }
+
+    pub fn exec(&mut self, e: &Arc<Exec>) {
+        let p = &mut self.process;
+        p.comm = e.comm;
+        // Not the name of the program before this one, even where this one's was lost.
+        p.exe = e.filename.value().cloned();
+        p.exec = Some(Arc::clone(e));
+        p.execs = p.execs.saturating_add(1);
+        p.parent = e.parent.or(p.parent);
+        p.uid = e.uid.or(p.uid);
+        p.gid = e.gid.or(p.gid);
+        p.ns_pid = e.ns_pid.or(p.ns_pid);
+        p.root |= e.root;
+    }
+
+    pub fn exit(&mut self, e: &Exit) {
+        let p = &mut self.process;
+        p.end = Some(e.ts);
+        p.comm = e.comm;
+        p.status = e.status;
+        p.parent = e.parent.or(p.parent);
+        p.orig_parent = p.orig_parent.or(e.orig_parent);
+        p.uid = e.uid.or(p.uid);
+        p.gid = e.gid.or(p.gid);
+        p.ns_pid = e.ns_pid.or(p.ns_pid);
+        p.threads = e.threads.or(p.threads);
+        p.usage = e.usage.clone();
+        p.kthread |= e.kthread;
+        p.root |= e.root;
+        let ended_by = e.status.and_then(|status| status.signal);
+        p.killed_by = std::mem::take(&mut self.signals)
+            .into_iter()
+            .find(|s| Some(s.signal) == ended_by);
+        self.phase = Phase::Ended;
+    }
+
+    /// The same end once more, a moment later: its totals are the better ones.
+    pub fn exit_again(&mut self, e: &Exit) {
+        merge(&mut self.process.usage, &e.usage);
+        self.process.threads = self.process.threads.max(e.threads);
+    }
+
+    pub fn totals_final(&mut self, e: &Final) {
+        merge(&mut self.process.usage, &e.usage);
+        self.process.threads = self.process.threads.max(e.threads);
+    }
+
+    /// The first signal of a number is the one that counts: others find it
+    /// pending. But the OOM killer's own is announced just before the kernel
+    /// sends it, in the kernel's name.
+    pub fn signal(&mut self, e: &Signal) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        match self
+            .signals
+            .iter_mut()
+            .find(|known| known.signal == e.signal)
+        {
+            Some(known) if known.by == SignalBy::Kernel && e.by == SignalBy::Oom => {
+                **known = e.clone()
+            }
+            Some(_) => {}
+            None => self.signals.push(Box::new(e.clone())),
+        }
+    }
+
+    /// What a seed knows is older than what any event has said.
+    pub fn seed(&mut self, e: &Seed) {
+        let p = &mut self.process;
+        p.seeded = true;
+        p.kthread |= e.kthread;
+        p.parent = p.parent.or(e.parent);
+        p.uid = p.uid.or(e.uid);
+        if p.execs == 0 {
+            p.exe = p.exe.take().or_else(|| e.exe.value().cloned());
+        }
+        if p.comm == Comm::default() {
+            p.comm = e.comm;
+        }
+    }
+}
+
+/// Amends provisional totals with later ones.
+///
+/// The later record knows better, but for the program's own max RSS: when totals
+/// become final the mm is gone, so they have it only where it grew beyond that of
+/// the program before; else what the exit said stays.
+fn merge(usage: &mut Usage, later: &Usage) {
+    usage.is_final |= later.is_final;
+    usage.max_rss_upper_bytes = later.max_rss_upper_bytes.or(usage.max_rss_upper_bytes);
+    macro_rules! amend {
+        ($($member:ident)*) => {$( usage.$member = later.$member.or(usage.$member); )*};
+    }
+    amend! {
+        utime_ns stime_ns cpu_ns max_rss_bytes minflt majflt nvcsw nivcsw inblock oublock read_bytes write_bytes
+        cancelled_write_bytes rchar wchar run_delay_ns blkio_delay_ns
+    }
+    if usage.max_rss_bytes.is_some() {
+        usage.max_rss_upper_bytes = None;
+    }
+}

@@ -1,0 +1,10 @@
+//! What is known while a capture runs: the order of events, and the living.
+
+mod entry;
+pub mod reorder;
+pub mod table;
+#[cfg(test)]
+mod table_tests;
+
+pub use reorder::Reorder;
+pub use table::Table;

@@ -1,0 +1,210 @@
+//! Puts events in order of their time stamps, without a time window.
+//!
+//! A source pushes what it gets and says up to which time it has given
+//! everything; only that is released. How a source knows is its business: for
+//! the ring buffer see [`crate::decode::record`].
+//!
+//! Streams are nearly sorted, so most events extend a sorted run at its end; the
+//! few strays go to a heap, and a release merges the two. A push in order costs
+//! O(1), a stray O(log strays).
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::model::Event;
+
+struct Entry {
+    ts: u64,
+    order: u64,
+    event: Event,
+}
+
+impl Entry {
+    const fn key(&self) -> (u64, u64) {
+        (self.ts, self.order)
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    /// Reversed: the heap's top is the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// A buffer of events that wait for their turn.
+///
+/// It holds what was pushed and not released, no more: its size is bounded by
+/// how closely the source's releases follow.
+#[derive(Default)]
+pub struct Reorder {
+    run: VecDeque<Entry>,
+    strays: BinaryHeap<Entry>,
+    pushed: u64,
+    released: u64,
+    late: u64,
+}
+
+impl Reorder {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an event; of two with equal `ts` the one pushed first comes first.
+    pub fn push(&mut self, event: Event) {
+        self.pushed += 1;
+        self.push_at(self.pushed, event);
+    }
+
+    /// Adds an event that has a place of its own, by which equal `ts` are told
+    /// apart. Not to be mixed with [`Self::push`].
+    pub fn push_at(&mut self, order: u64, event: Event) {
+        let entry = Entry {
+            ts: event.ts(),
+            order,
+            event,
+        };
+        if entry.ts < self.released {
+            self.late += 1;
+        }
+        match self.run.back() {
+            Some(last) if entry.key() < last.key() => self.strays.push(entry),
+            _ => self.run.push_back(entry),
+        }
+    }
+
+    /// Takes the events with `ts ≤ up_to`, in order. What is not taken from the
+    /// iterator stays.
+    pub fn release(&mut self, up_to: u64) -> impl Iterator<Item = Event> + '_ {
+        self.released = self.released.max(up_to);
+        std::iter::from_fn(move || self.pop(up_to))
+    }
+
+    /// Takes everything that is left, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
+        std::iter::from_fn(move || self.pop(u64::MAX))
+    }
+
+    fn pop(&mut self, up_to: u64) -> Option<Event> {
+        // Entries compare reversed: the greater is the earlier.
+        let from_run = match (self.run.front(), self.strays.peek()) {
+            (Some(run), Some(stray)) => run > stray,
+            (run, _) => run.is_some(),
+        };
+        let next = if from_run {
+            self.run.front()
+        } else {
+            self.strays.peek()
+        };
+        if next?.ts > up_to {
+            return None;
+        }
+        let entry = if from_run {
+            self.run.pop_front()
+        } else {
+            self.strays.pop()
+        };
+        entry.map(|entry| entry.event)
+    }
+
+    /// Events that wait.
+    pub fn len(&self) -> usize {
+        self.run.len() + self.strays.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Events that came after their time was released. They are passed on, out
+    /// of order; a source whose watermark is right has none.
+    pub const fn late(&self) -> u64 {
+        self.late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ProcId;
+    use proptest::prelude::*;
+
+    fn gone(ts: u64, pid: u32) -> Event {
+        Event::Gone {
+            ts,
+            id: ProcId::exact(pid, 0),
+        }
+    }
+
+    fn pids(events: impl Iterator<Item = Event>) -> Vec<u32> {
+        let pid = |e| {
+            if let Event::Gone { id, .. } = e {
+                id.pid
+            } else {
+                0
+            }
+        };
+        events.map(pid).collect()
+    }
+
+    #[test]
+    fn only_what_is_complete_leaves_and_ties_keep_their_order() {
+        let mut r = Reorder::new();
+        for (ts, pid) in [(10, 1), (30, 2), (20, 3), (20, 4), (30, 5)] {
+            r.push(gone(ts, pid));
+        }
+        assert_eq!(pids(r.release(9)), []);
+        assert_eq!(pids(r.release(20)), [1, 3, 4]);
+        r.push(gone(25, 6));
+        r.push(gone(20, 7));
+        assert_eq!(r.late(), 0);
+        r.push(gone(19, 8));
+        assert_eq!(r.late(), 1);
+        assert_eq!(pids(r.release(29)), [8, 7, 6]);
+        assert_eq!(r.len(), 2);
+        assert_eq!(pids(r.drain()), [2, 5]);
+        assert!(r.is_empty());
+    }
+
+    #[test]
+    fn a_place_of_its_own_decides_ties() {
+        let mut r = Reorder::new();
+        r.push_at(5, gone(10, 1));
+        r.push_at(3, gone(10, 2));
+        r.push_at(9, gone(10, 3));
+        assert_eq!(pids(r.drain()), [2, 1, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_stable_sort(ts in proptest::collection::vec(0u64..50, 0..300)) {
+            let mut r = Reorder::new();
+            let mut truth: Vec<(u64, u32)> = ts.iter().copied().zip(0u32..).collect();
+            for (ts, pid) in &truth {
+                r.push(gone(*ts, *pid));
+            }
+            truth.sort_by_key(|(ts, _)| *ts);
+            let mut got = Vec::new();
+            for up_to in [7, 20, 20, 3] {
+                got.extend(pids(r.release(up_to)));
+            }
+            got.extend(pids(r.drain()));
+            let truth: Vec<u32> = truth.into_iter().map(|(_, pid)| pid).collect();
+            prop_assert_eq!(got, truth);
+        }
+    }
+}
