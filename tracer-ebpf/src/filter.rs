@@ -13,14 +13,15 @@ use crate::task::{PF_KTHREAD, Task};
 /// Levels of the cgroup hierarchy that are looked at.
 const CGROUP_DEPTH: i32 = 24;
 
-/// Whether the filters let `task`, which must be the current one, through.
-#[inline(always)]
-pub fn passes(task: Task) -> bool {
-    if !has(opt::KTHREADS) && task.flags() & PF_KTHREAD != 0 {
+/// Whether the filters let the current task through. A function of its own: its
+/// state would not fit into the probes' stack frames.
+#[inline(never)]
+pub fn passes() -> bool {
+    if !has(opt::KTHREADS) && Task::current().flags() & PF_KTHREAD != 0 {
         return false;
     }
     if has(opt::COMM | opt::EXCLUDE_COMM) {
-        let comm = task.comm();
+        let comm = Task::current().comm();
         if has(opt::COMM) && !glob::matches(&COMM_GLOB, &comm) {
             return false;
         }

@@ -9,6 +9,7 @@
 
 use core::ptr::read_volatile;
 
+use aya_ebpf::helpers::bpf_get_current_task_btf;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use tracer_common::config::opt;
 use tracer_common::offsets::NONE;
@@ -214,6 +215,12 @@ fn number(pid: *const u8, level: u32) -> (u32, u32) {
 }
 
 impl Task {
+    #[inline(always)]
+    pub fn current() -> Self {
+        // SAFETY: a helper without arguments; its result is a typed pointer.
+        Self(unsafe { bpf_get_current_task_btf() }.cast_const().cast())
+    }
+
     #[inline(always)]
     pub fn real_parent(self) -> Self {
         // SAFETY: as load().

@@ -1,10 +1,12 @@
 //! tracer: shows every process that a command, or a whole machine, runs.
 
 pub mod cli;
+pub mod cmd;
 pub mod decode;
 pub mod filter;
 pub mod launch;
 pub mod model;
+pub mod pipeline;
 pub mod sink;
 pub mod source;
 pub mod state;

@@ -36,7 +36,7 @@ pub fn process_exec(ctx: &BtfTracePointContext) {
     let bits = unsafe {
         (*process).exec_maxrss = v.signal.maxrss();
         let mut bits = (*process).flags & !bits::EMIT;
-        if filter::passes(v.task) {
+        if filter::passes() {
             bits |= bits::EMIT;
         }
         (*process).flags = bits;

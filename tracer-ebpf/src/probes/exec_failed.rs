@@ -3,7 +3,6 @@
 //! pages are there. An exec that fails past the point of no return does not
 //! get here: the process ends with a signal.
 
-use aya_ebpf::helpers::bpf_get_current_task_btf;
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str};
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::offsets::NONE;
@@ -46,8 +45,7 @@ pub fn sys_exit(ctx: &BtfTracePointContext) {
         ),
         _ => return,
     };
-    // SAFETY: a helper without arguments; its result is a typed pointer.
-    let task = Task(unsafe { bpf_get_current_task_btf() }.cast_const().cast());
+    let task = Task::current();
     let status = offset!(task_thread_info_status);
     // SAFETY: peek() reads nothing that is not readable.
     if status != NONE && unsafe { peek::<u32>(task.0.add(status as usize)) } & TS_COMPAT != 0 {

@@ -27,7 +27,7 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
         Some(process) => process,
         None if has(opt::ALL) => {
             let mut new = Tracked::NEW;
-            if filter::passes(v.task) {
+            if filter::passes() {
                 new.flags = bits::EMIT;
             }
             if TRACKED.insert(&key, &new, 0).is_err() {

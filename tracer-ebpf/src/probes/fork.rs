@@ -48,13 +48,13 @@ fn new_process(parent: Task, parent_key: &Key, child: Task) {
         new.flags = by.flags & bits::EMIT;
     } else if is_root(parent, child) {
         new.flags = bits::ROOT;
-        if !has(opt::COMM | opt::EXCLUDE_COMM) && filter::passes(parent) {
+        if !has(opt::COMM | opt::EXCLUDE_COMM) && filter::passes() {
             new.flags |= bits::EMIT;
         }
         // The fork of the command is tracer's own doing.
         shown = false;
     } else if has(opt::ALL) {
-        if filter::passes(parent) {
+        if filter::passes() {
             new.flags = bits::EMIT;
         }
     } else {

@@ -1,7 +1,7 @@
 //! Who ended whom: signal_generate for signals that will end their target, and
 //! mark_victim for the OOM killer's choice.
 
-use aya_ebpf::helpers::{bpf_get_current_task_btf, bpf_get_current_uid_gid};
+use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::offsets::NONE;
@@ -100,8 +100,7 @@ fn emit_signal(target: Task, signal: u32, code: i32, bits: u8) {
         return;
     };
     let r = entry.as_ptr();
-    // SAFETY: a helper without arguments; its result is a typed pointer.
-    let sender = Task(unsafe { bpf_get_current_task_btf() }.cast_const().cast());
+    let sender = Task::current();
     let sender_key = sender.key();
     // SAFETY: the entry is ours until it is submitted.
     unsafe {

@@ -126,7 +126,8 @@ impl Decoder {
             return u64::MAX;
         }
         let held = self.cpus.iter().filter_map(|c| c.pending.as_ref());
-        held.map(|p| p.ts().saturating_sub(1)).fold(u64::MAX, u64::min)
+        held.map(|p| p.ts().saturating_sub(1))
+            .fold(u64::MAX, u64::min)
     }
 
     /// The ring was found empty: text that has not come will not come. Emits

@@ -29,6 +29,6 @@ pub trait Source {
     /// Whether a process that is followed still runs.
     fn any_alive(&mut self) -> io::Result<bool>;
 
-    /// After the last drain: what was lost without a later event to show it.
+    /// Stops the source and takes what is left, with what was lost at the very end.
     fn finish(&mut self, out: &mut Vec<(u64, Event)>);
 }

@@ -51,9 +51,18 @@ pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, B
         (!options.uids.is_empty(), opt::UID),
         (!options.cgroups.is_empty(), opt::CGROUP),
         // One more parameter than the tracepoint's own: the first is its data.
-        (btf.typedef_params("btf_trace_sched_process_exit")? == Some(3), opt::EXIT_GROUP_DEAD),
-        (btf.typedef_params("btf_trace_mark_victim")? == Some(3), opt::OOM_TASK),
-        (proc.kernel_number("task_delayacct") == Some(1), opt::DELAYACCT),
+        (
+            btf.typedef_params("btf_trace_sched_process_exit")? == Some(3),
+            opt::EXIT_GROUP_DEAD,
+        ),
+        (
+            btf.typedef_params("btf_trace_mark_victim")? == Some(3),
+            opt::OOM_TASK,
+        ),
+        (
+            proc.kernel_number("task_delayacct") == Some(1),
+            opt::DELAYACCT,
+        ),
     ] {
         if on {
             flags |= bit;

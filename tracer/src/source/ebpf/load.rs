@@ -12,6 +12,8 @@ use std::thread;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf as AyaBtf, Ebpf, EbpfError as AyaError, EbpfLoader, VerifierLogLevel};
+use aya_log::EbpfLogger;
+use log::Log;
 use thiserror::Error;
 use tracer_common::config::{Config, Glob, State, opt};
 use tracer_common::offsets::Offsets;
@@ -93,8 +95,8 @@ pub struct Loaded {
     tracked: HashMap<MapData, Plain<Key>, Plain<Tracked>>,
     pub config: Config,
     pub offsets: Offsets,
-    /// They stay attached as long as this lives.
-    pub(super) programs: Ebpf,
+    /// They stay attached as long as this is there.
+    programs: Option<Ebpf>,
 }
 
 impl Loaded {
@@ -121,39 +123,64 @@ impl Loaded {
             tracked: take(&mut programs, "TRACKED")?,
             config: globals.config.0,
             offsets: globals.offsets.0,
-            programs,
+            programs: Some(programs),
         };
         Ok((loaded, ring))
     }
 
     /// From now on the next process that tracer forks is the root.
     pub fn arm(&mut self) -> Result<(), EbpfError> {
-        let armed = Plain(State { root: 1, ..State::default() });
-        self.state.set(0, armed, 0).map_err(|e| EbpfError::Map("STATE", e))
+        let armed = Plain(State {
+            root: 1,
+            ..State::default()
+        });
+        self.state
+            .set(0, armed, 0)
+            .map_err(|e| EbpfError::Map("STATE", e))
     }
 
     /// The root as the kernel saw it, `(tgid, start)`.
     pub fn root(&self) -> Result<Option<(u32, u64)>, EbpfError> {
-        let Plain(state) = self.state.get(&0, 0).map_err(|e| EbpfError::Map("STATE", e))?;
+        let Plain(state) = self
+            .state
+            .get(&0, 0)
+            .map_err(|e| EbpfError::Map("STATE", e))?;
         Ok((state.root == 2).then_some((state.root_tgid, state.root_start)))
+    }
+
+    /// Takes the programs out of the kernel: no record comes after that.
+    pub fn detach(&mut self) {
+        self.programs = None;
+    }
+
+    /// Reader of the kernel side's own diagnostics.
+    pub fn logger(&mut self) -> Option<EbpfLogger<&'static dyn Log>> {
+        EbpfLogger::init(self.programs.as_mut()?).ok()
     }
 
     /// The counters of each CPU.
     pub fn counters(&self) -> Result<Vec<Counters>, EbpfError> {
-        let values = self.counters.get(&0, 0).map_err(|e| EbpfError::Map("COUNTERS", e))?;
+        let values = self
+            .counters
+            .get(&0, 0)
+            .map_err(|e| EbpfError::Map("COUNTERS", e))?;
         Ok(values.iter().map(|Plain(c)| *c).collect())
     }
 
     /// Values of the tracked set, in no order. One that changes meanwhile may
     /// be missing.
     pub fn tracked(&self) -> impl Iterator<Item = Tracked> + '_ {
-        self.tracked.iter().filter_map(|entry| entry.ok().map(|(_, Plain(value))| value))
+        self.tracked
+            .iter()
+            .filter_map(|entry| entry.ok().map(|(_, Plain(value))| value))
     }
 }
 
 /// A panic of the thread goes on here.
 fn join<T>(handle: thread::ScopedJoinHandle<'_, T>) -> T {
-    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    handle
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What the kernel side is told.
@@ -172,7 +199,11 @@ impl Globals {
         let btf = Btf::parse(&blob)?;
         let glob = |g: &Option<Box<Glob>>| Plain(g.as_deref().copied().unwrap_or(Glob::EMPTY));
         Ok(Self {
-            config: Plain(config::config(options, &btf, &Proc::at(Path::new("/proc")))?),
+            config: Plain(config::config(
+                options,
+                &btf,
+                &Proc::at(Path::new("/proc")),
+            )?),
             offsets: Plain(resolve_offsets(&btf)?),
             comm: glob(&options.comm),
             exclude_comm: glob(&options.exclude_comm),
@@ -237,7 +268,11 @@ fn attach(programs: &mut Ebpf, btf: &AyaBtf, flags: u64) -> Result<(), EbpfError
     wanted.sort_by_key(|w| PROGRAMS.iter().position(|p| p.0 == w.0));
     let (mut one, mut other) = (Vec::new(), Vec::new());
     for (i, w) in wanted.into_iter().enumerate() {
-        if matches!(i, 1 | 2) { other.push(w) } else { one.push(w) }
+        if matches!(i, 1 | 2) {
+            other.push(w)
+        } else {
+            one.push(w)
+        }
     }
     let accept = |side: &mut Vec<(&'static str, &'static str, &mut BtfTracePoint)>| {
         side.iter_mut().try_for_each(|(name, tracepoint, program)| {

@@ -38,7 +38,7 @@ impl EbpfSource {
         let (mut loaded, ring) = Loaded::new(options)?;
         let positions = Positions::map(&ring).map_err(EbpfError::Ring)?;
         let logger = match options.debug {
-            true => EbpfLogger::init(&mut loaded.programs).ok(),
+            true => loaded.logger(),
             false => None,
         };
         let decoder = Decoder::new(Settings {
@@ -118,6 +118,8 @@ impl Source for EbpfSource {
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
+        self.loaded.detach();
+        while !self.drain(out).empty {}
         let mut emit = |order, event| out.push((order, event));
         // Without the counters nothing can be said of losses at the very end;
         // reading a map of one's own does not fail.

@@ -1,0 +1,4 @@
+//! One file for each subcommand.
+
+mod outputs;
+pub mod trace;

@@ -1,0 +1,179 @@
+//! From a source's events to the sinks: order, process table, rows, counts.
+
+use crate::model::{End, Event, Meta, ProcId, Process};
+use crate::sink::Sink;
+use crate::source::Drained;
+use crate::state::{Reorder, Table};
+
+/// The source is not read while a sink is this far behind, bytes: what is lost
+/// then is lost in the kernel's buffer, where it is counted.
+const BACKLOG: usize = 32 << 20;
+
+/// An output and the name that its errors are reported under.
+struct Slot {
+    name: String,
+    /// `None` after an error: that output has ended.
+    sink: Option<Box<dyn Sink>>,
+}
+
+/// Everything behind a source.
+#[derive(Default)]
+pub struct Pipeline {
+    reorder: Reorder,
+    table: Table,
+    sinks: Vec<Slot>,
+    end: End,
+    /// Time up to which events were applied.
+    applied: u64,
+    failed: bool,
+}
+
+impl Pipeline {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn add(&mut self, name: impl Into<String>, sink: Box<dyn Sink>) {
+        self.sinks.push(Slot {
+            name: name.into(),
+            sink: Some(sink),
+        });
+    }
+
+    pub fn begin(&mut self, meta: &Meta) {
+        if let Some(root) = meta.root {
+            self.table.set_root(root);
+        }
+        each(&mut self.sinks, &mut self.failed, |s| s.begin(meta));
+    }
+
+    /// Takes one drain's events and passes on those that are complete.
+    pub fn take(&mut self, events: &mut Vec<(u64, Event)>, drained: Drained) {
+        for (order, event) in events.drain(..) {
+            self.reorder.push_at(order, event);
+        }
+        self.applied = self.applied.max(drained.complete_to);
+        while let Some(event) = self.reorder.pop(drained.complete_to) {
+            self.apply(&event);
+        }
+        let Self {
+            table,
+            sinks,
+            failed,
+            ..
+        } = self;
+        table.expire(self.applied, &mut |p| row(sinks, failed, &p));
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let Self {
+            table,
+            sinks,
+            end,
+            failed,
+            ..
+        } = self;
+        let shown = table.apply(event, &mut |p| row(sinks, failed, &p));
+        if !shown {
+            return;
+        }
+        count(end, event);
+        let process = subject(event).and_then(|id| table.get(&id));
+        each(sinks, failed, |s| s.event(event, process));
+    }
+
+    /// Writes out what waits in the sinks.
+    pub fn flush(&mut self) {
+        each(&mut self.sinks, &mut self.failed, |s| s.flush());
+    }
+
+    /// Whether a sink is so far behind that nothing more should be read.
+    pub fn is_congested(&self) -> bool {
+        let backlog = |slot: &Slot| slot.sink.as_ref().map_or(0, |s| s.backlog());
+        self.sinks.iter().any(|slot| backlog(slot) > BACKLOG)
+    }
+
+    /// Whether ended processes still wait for their final totals.
+    pub fn awaits_finals(&self) -> bool {
+        self.table.awaits_finals()
+    }
+
+    /// Events that came out of order although their time had been released;
+    /// a fault of tracer itself.
+    pub fn late(&self) -> u64 {
+        self.reorder.late()
+    }
+
+    /// Passes on the source's last events and everything that waits. Returns
+    /// whether every output is complete.
+    pub fn finish(&mut self, events: &mut Vec<(u64, Event)>, ts: u64, exit_code: i32) -> bool {
+        let all = Drained {
+            complete_to: u64::MAX,
+            empty: true,
+        };
+        self.take(events, all);
+        let Self {
+            table,
+            sinks,
+            failed,
+            end,
+            ..
+        } = self;
+        table.drain_remaining(&mut |p| row(sinks, failed, &p));
+        end.ts = ts;
+        end.exit_code = exit_code;
+        each(sinks, failed, |s| s.end(end));
+        !*failed
+    }
+}
+
+fn row(sinks: &mut [Slot], failed: &mut bool, process: &Process) {
+    each(sinks, failed, |s| s.process(process));
+}
+
+/// An error ends that sink alone, and is reported once.
+fn each(
+    sinks: &mut [Slot],
+    failed: &mut bool,
+    mut f: impl FnMut(&mut dyn Sink) -> std::io::Result<()>,
+) {
+    for slot in sinks {
+        let Some(sink) = &mut slot.sink else {
+            continue;
+        };
+        if let Err(error) = f(sink.as_mut()) {
+            eprintln!(
+                "tracer: {}: {error}; this output ends here, the command goes on",
+                slot.name
+            );
+            slot.sink = None;
+            *failed = true;
+        }
+    }
+}
+
+/// The process that an event is about.
+fn subject(event: &Event) -> Option<ProcId> {
+    match event {
+        Event::Fork(e) => Some(e.child),
+        Event::Exec(e) => Some(e.id),
+        Event::ExecFailed(e) => Some(e.id),
+        Event::Exit(e) => Some(e.id),
+        Event::Final(e) => Some(e.id),
+        Event::Gone { id, .. } => Some(*id),
+        Event::Signal(e) => Some(e.target),
+        Event::Seed(e) => Some(e.id),
+        Event::Lost(_) => None,
+    }
+}
+
+fn count(end: &mut End, event: &Event) {
+    match event {
+        Event::Fork(e) if e.thread => end.threads += 1,
+        Event::Fork(_) => end.forks += 1,
+        Event::Exec(_) => end.execs += 1,
+        Event::Exit(e) if !e.thread => end.exits += 1,
+        Event::Lost(e) => end.lost = end.lost.saturating_add(e.count),
+        _ => {}
+    }
+}
