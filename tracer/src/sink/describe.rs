@@ -66,9 +66,16 @@ pub fn exec_command(out: &mut String, e: &Exec, limit: usize) {
 /// started by descriptor, or is its parent's, goes by its comm.
 pub fn program(p: &Process) -> String {
     let mut name = String::new();
-    let file = p.exec.as_deref().and_then(|e| e.filename.value()).map(|f| f.as_slice());
+    let file = p
+        .exec
+        .as_deref()
+        .and_then(|e| e.filename.value())
+        .map(|f| f.as_slice());
     let by_descriptor = |f: &[u8]| f.starts_with(b"/dev/fd/") || f.starts_with(b"/proc/self/fd/");
-    match file.filter(|f| !by_descriptor(f)).and_then(|f| f.rsplit(|b| *b == b'/').find(|part| !part.is_empty())) {
+    match file
+        .filter(|f| !by_descriptor(f))
+        .and_then(|f| f.rsplit(|b| *b == b'/').find(|part| !part.is_empty()))
+    {
         Some(base) => escape(&mut name, base),
         None => comm(&mut name, p.comm),
     }
@@ -77,7 +84,11 @@ pub fn program(p: &Process) -> String {
 
 pub fn comm(out: &mut String, comm: Comm) {
     let bytes = comm.as_slice();
-    if bytes.is_empty() { out.push('-') } else { escape(out, bytes) }
+    if bytes.is_empty() {
+        out.push('-')
+    } else {
+        escape(out, bytes)
+    }
 }
 
 /// What a user can do about a loss.
@@ -85,6 +96,8 @@ pub const fn remedy(place: LossPlace) -> &'static str {
     match place {
         LossPlace::Ring | LossPlace::Ftrace => "a larger --ring-size helps",
         LossPlace::Table => "too many processes at once: narrow the trace with a filter",
-        LossPlace::Channel | LossPlace::Sink => "an output was too slow: write to a file, or to fewer outputs",
+        LossPlace::Channel | LossPlace::Sink => {
+            "an output was too slow: write to a file, or to fewer outputs"
+        }
     }
 }

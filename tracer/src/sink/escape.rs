@@ -11,7 +11,11 @@ use super::json::is_deceptive;
 pub fn escape(out: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if is_harmless(c) { out.push(c) } else { hex(out, c.encode_utf8(&mut [0; 4]).as_bytes()) }
+            if is_harmless(c) {
+                out.push(c)
+            } else {
+                hex(out, c.encode_utf8(&mut [0; 4]).as_bytes())
+            }
         }
         hex(out, chunk.invalid());
     }
@@ -36,7 +40,9 @@ fn hex(out: &mut String, bytes: &[u8]) {
 /// Appends one word of a command as a POSIX shell reads it; control bytes and
 /// what is not UTF-8 need `$'…'` (bash, zsh, ksh, POSIX 2024).
 pub fn quote(out: &mut String, word: &[u8]) {
-    let text = std::str::from_utf8(word).ok().filter(|s| s.chars().all(is_harmless));
+    let text = std::str::from_utf8(word)
+        .ok()
+        .filter(|s| s.chars().all(is_harmless));
     match text {
         None => ansi_c(out, word),
         Some(s) if !s.is_empty() && s.chars().all(is_plain) => out.push_str(s),
@@ -70,7 +76,12 @@ fn ansi_c(out: &mut String, word: &[u8]) {
 
 /// Appends a command that can be pasted. Stops after the word that takes it
 /// beyond `limit` bytes and marks that, and a vector that is `cut` already, with `…`.
-pub fn command<'a>(out: &mut String, words: impl Iterator<Item = &'a [u8]>, limit: usize, cut: bool) {
+pub fn command<'a>(
+    out: &mut String,
+    words: impl Iterator<Item = &'a [u8]>,
+    limit: usize,
+    cut: bool,
+) {
     let begin = out.len();
     for (i, word) in words.enumerate() {
         if i > 0 {
@@ -115,8 +126,14 @@ pub fn columns(s: &str) -> usize {
 fn width(c: char) -> usize {
     match u32::from(c) {
         0x300..=0x36f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
-        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1f64f | 0x1f900..=0x1f9ff | 0x20000..=0x3fffd => 2,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => {
+            2
+        }
+        0xff00..=0xff60
+        | 0xffe0..=0xffe6
+        | 0x1f300..=0x1f64f
+        | 0x1f900..=0x1f9ff
+        | 0x20000..=0x3fffd => 2,
         _ => 1,
     }
 }
@@ -163,11 +180,16 @@ mod tests {
 
     #[test]
     fn nothing_reaches_the_terminal() {
-        assert_eq!(escaped(b"a\x1b[31mb\x07\x7f\n\t\r\0"), "a\\x1b[31mb\\x07\\x7f\\n\\t\\r\\x00");
+        assert_eq!(
+            escaped(b"a\x1b[31mb\x07\x7f\n\t\r\0"),
+            "a\\x1b[31mb\\x07\\x7f\\n\\t\\r\\x00"
+        );
         assert_eq!(escaped("é 日本".as_bytes()), "é 日本");
         assert_eq!(escaped("\u{9b}31m".as_bytes()), "\\xc2\\x9b31m");
         assert_eq!(escaped(b"\xff\xc3"), "\\xff\\xc3");
-        for c in ["\u{202a}", "\u{202e}", "\u{2066}", "\u{2069}", "\u{200f}", "\u{2028}"] {
+        for c in [
+            "\u{202a}", "\u{202e}", "\u{2066}", "\u{2069}", "\u{200f}", "\u{2028}",
+        ] {
             assert!(escaped(c.as_bytes()).is_ascii(), "{c:?}");
         }
     }

@@ -65,7 +65,9 @@ fn escape(out: &mut Vec<u8>, s: &str) {
         let mut code = u32::from(b);
         if action == b'C' || action == b'E' {
             // A lead byte: `i` lies on a character boundary.
-            let Some(c) = s.get(i..).and_then(|s| s.chars().next()) else { break };
+            let Some(c) = s.get(i..).and_then(|s| s.chars().next()) else {
+                break;
+            };
             end = i + c.len_utf8();
             if !(c.is_control() || is_deceptive(c)) {
                 i = end;
@@ -123,7 +125,11 @@ impl<'a> Object<'a> {
     fn key(&mut self, key: &str, suffix: &str) {
         let out = &mut *self.out;
         out.reserve(key.len() + suffix.len() + 4);
-        out.extend_from_slice(if out.last() == Some(&b'{') { b"\"" } else { b",\"" });
+        out.extend_from_slice(if out.last() == Some(&b'{') {
+            b"\""
+        } else {
+            b",\""
+        });
         out.extend_from_slice(key.as_bytes());
         out.extend_from_slice(suffix.as_bytes());
         out.extend_from_slice(b"\":");
@@ -136,7 +142,8 @@ impl<'a> Object<'a> {
 
     pub fn num<N: itoa::Integer>(&mut self, key: &'static str, n: N) {
         self.key(key, "");
-        self.out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
     }
 
     pub fn opt<N: itoa::Integer>(&mut self, key: &'static str, n: Option<N>) {
@@ -148,7 +155,8 @@ impl<'a> Object<'a> {
 
     pub fn bool(&mut self, key: &'static str, b: bool) {
         self.key(key, "");
-        self.out.extend_from_slice(if b { b"true" } else { b"false" });
+        self.out
+            .extend_from_slice(if b { b"true" } else { b"false" });
     }
 
     pub fn opt_bool(&mut self, key: &'static str, b: Option<bool>) {
@@ -227,7 +235,11 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn array<'s>(&mut self, strings: impl Iterator<Item = &'s [u8]>, mut write: impl FnMut(&mut Vec<u8>, &[u8])) {
+    fn array<'s>(
+        &mut self,
+        strings: impl Iterator<Item = &'s [u8]>,
+        mut write: impl FnMut(&mut Vec<u8>, &[u8]),
+    ) {
         self.out.push(b'[');
         for (i, s) in strings.enumerate() {
             if i > 0 {
@@ -250,7 +262,9 @@ impl<'a> Object<'a> {
     pub fn object(&mut self, key: &'static str, fill: impl FnOnce(&mut Object<'_>)) {
         self.key(key, "");
         self.out.push(b'{');
-        fill(&mut Object { out: &mut *self.out });
+        fill(&mut Object {
+            out: &mut *self.out,
+        });
         self.out.push(b'}');
     }
 }

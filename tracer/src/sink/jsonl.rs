@@ -9,8 +9,8 @@ use super::json::Object;
 use super::names::{errno_name, signal_name};
 use super::output::Output;
 use crate::model::{
-    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Fork, Lost, Meta, Precision, ProcId, Process, Seed, Signal,
-    SignalBy, Status, Usage,
+    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Fork, Lost, Meta, Precision, ProcId, Process,
+    Seed, Signal, SignalBy, Status, Usage,
 };
 
 /// Version of the format: raised when a member changes its meaning or goes.
@@ -56,7 +56,8 @@ impl Sink for Jsonl {
 
 /// Appends the first line of a capture.
 pub fn meta(buf: &mut Vec<u8>, m: &Meta) {
-    let wall = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(m.wall_start_ns)).to_string();
+    let wall = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(m.wall_start_ns))
+        .to_string();
     let mut o = Object::line(buf, "meta");
     o.num("schema", SCHEMA);
     o.str("tracer", env!("CARGO_PKG_VERSION"));
@@ -92,7 +93,11 @@ type Keys = [&'static str; 3];
 const SELF: Keys = ["pid", "start", "start_precision"];
 const ROOT: Keys = ["root_pid", "root_start", "root_start_precision"];
 const PARENT: Keys = ["ppid", "parent_start", "parent_start_precision"];
-const ORIG_PARENT: Keys = ["orig_ppid", "orig_parent_start", "orig_parent_start_precision"];
+const ORIG_PARENT: Keys = [
+    "orig_ppid",
+    "orig_parent_start",
+    "orig_parent_start_precision",
+];
 const CHILD: Keys = ["child_pid", "child_start", "child_start_precision"];
 const SENDER: Keys = ["sender_pid", "sender_start", "sender_start_precision"];
 
@@ -100,7 +105,11 @@ const SENDER: Keys = ["sender_pid", "sender_start", "sender_start_precision"];
 fn id(o: &mut Object<'_>, [pid, start, precision]: Keys, id: Option<ProcId>) {
     o.opt(pid, id.map(|id| id.pid));
     o.opt(start, id.map(|id| id.start));
-    if let Some(ProcId { precision: p @ (Precision::Tick | Precision::Inferred), .. }) = id {
+    if let Some(ProcId {
+        precision: p @ (Precision::Tick | Precision::Inferred),
+        ..
+    }) = id
+    {
         o.str(precision, p.name());
     }
 }
@@ -168,7 +177,16 @@ fn no_program(o: &mut Object<'_>) {
     o.null("filename");
     o.null("argv");
     o.state("argv", "missing", Some("no_exec"));
-    for key in ["cwd", "euid", "egid", "loginuid", "sid", "pgid", "tty", "by_kernel"] {
+    for key in [
+        "cwd",
+        "euid",
+        "egid",
+        "loginuid",
+        "sid",
+        "pgid",
+        "tty",
+        "by_kernel",
+    ] {
         o.null(key);
     }
 }
@@ -254,7 +272,10 @@ fn sender(o: &mut Object<'_>, e: &Signal) {
     // Whoever ran when memory ended is innocent.
     let known = e.by != SignalBy::Oom;
     id(o, SENDER, e.sender.filter(|_| known));
-    o.opt_bytes("sender_comm", e.sender_comm.as_ref().filter(|_| known).map(Comm::as_slice));
+    o.opt_bytes(
+        "sender_comm",
+        e.sender_comm.as_ref().filter(|_| known).map(Comm::as_slice),
+    );
 }
 
 fn seed(buf: &mut Vec<u8>, e: &Seed) {
@@ -343,5 +364,4 @@ pub fn end(buf: &mut Vec<u8>, e: &End) {
 }
 
 #[cfg(test)]
-#[path = "jsonl_tests.rs"]
 mod tests;

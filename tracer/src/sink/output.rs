@@ -2,16 +2,20 @@
 //! plain or as a zstd stream, written by a thread of its own so that a slow
 //! reader never holds up the pipeline.
 
+mod target;
+
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use target::{Target, Writer, is_quiet};
 
 /// Bytes that are handed to the thread at a time.
 const CHUNK: usize = 64 * 1024;
@@ -23,21 +27,27 @@ const SPARE: usize = 4;
 /// How long compressed bytes may wait inside the encoder: a capture that is
 /// killed misses no more than its last second.
 const ENCODER_FLUSH: Duration = Duration::from_millis(500);
-/// zstd's own default.
-const ZSTD_LEVEL: i32 = 3;
 
 /// Why an output cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot write to {path:?}: {cause}; {remedy}")]
-    Open { path: PathBuf, cause: io::Error, remedy: &'static str },
+    Open {
+        path: PathBuf,
+        cause: io::Error,
+        remedy: &'static str,
+    },
     #[error(
         "cannot make {path:?} private (mode 0600; command lines hold secrets): {cause}; \
          it belongs to somebody else: choose another file with -o"
     )]
     Private { path: PathBuf, cause: io::Error },
     #[error("cannot write to {name}: {cause}; {remedy}")]
-    Start { name: String, cause: io::Error, remedy: &'static str },
+    Start {
+        name: String,
+        cause: io::Error,
+        remedy: &'static str,
+    },
 }
 
 /// Where to write.
@@ -51,7 +61,11 @@ pub enum Destination {
 impl Destination {
     /// `-` is stdout, as in `-o -`.
     pub fn from_arg(path: &Path) -> Self {
-        if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.into()) }
+        if path.as_os_str() == "-" {
+            Self::Stdout
+        } else {
+            Self::File(path.into())
+        }
     }
 
     fn name(&self) -> String {
@@ -66,19 +80,37 @@ impl Destination {
 /// Opens `path` for writing with mode 0600 and close-on-exec. A regular file
 /// that exists becomes 0600 and, with `truncate`, empty; else it is appended to.
 pub fn open_private(path: &Path, truncate: bool) -> Result<File, OpenError> {
-    let open = OpenOptions::new().append(!truncate).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = open.map_err(|cause| OpenError::Open { path: path.into(), remedy: remedy(&cause), cause })?;
-    let failed = |cause| OpenError::Private { path: path.into(), cause };
+    let open = OpenOptions::new()
+        .append(!truncate)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path);
+    let file = open.map_err(|cause| OpenError::Open {
+        path: path.into(),
+        remedy: remedy(&cause),
+        cause,
+    })?;
+    let failed = |cause| OpenError::Private {
+        path: path.into(),
+        cause,
+    };
     let meta = file.metadata().map_err(failed)?;
     if meta.is_file() {
         // Mode first: nothing may be readable for a moment, and a file that
         // cannot be made private keeps its contents.
         if meta.permissions().mode() & 0o7777 != 0o600 {
-            file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+            file.set_permissions(Permissions::from_mode(0o600))
+                .map_err(failed)?;
         }
         if truncate {
             let empty = file.set_len(0);
-            empty.map_err(|cause| OpenError::Open { path: path.into(), remedy: remedy(&cause), cause })?;
+            empty.map_err(|cause| OpenError::Open {
+                path: path.into(),
+                remedy: remedy(&cause),
+                cause,
+            })?;
         }
     }
     Ok(file)
@@ -88,10 +120,14 @@ fn remedy(cause: &io::Error) -> &'static str {
     match cause.kind() {
         ErrorKind::NotFound => "create the directory first (mkdir -p) or choose another with -o",
         ErrorKind::PermissionDenied => "choose a file that you may write with -o",
-        ErrorKind::ReadOnlyFilesystem => "the file system is read-only: choose another place with -o",
+        ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only: choose another place with -o"
+        }
         ErrorKind::IsADirectory => "name a file in that directory",
         ErrorKind::NotADirectory => "a part of the path is a file: choose another with -o",
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room or choose another place with -o",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "make room or choose another place with -o"
+        }
         _ => "choose another file with -o",
     }
 }
@@ -116,26 +152,38 @@ impl Output {
             Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         };
-        let start = |cause, remedy| OpenError::Start { name: to.name(), cause, remedy };
-        let file = file.map_err(|e| start(e, "is it closed? redirect it, or use -o FILE"))?;
-        let target = Target { file, quiet: !matches!(to, Destination::File(_)) };
-        let writer = if zstd {
-            let encoder = zstd::Encoder::new(target, ZSTD_LEVEL);
-            Writer::Zstd(Box::new(encoder.map_err(|e| start(e, "write it without .zst"))?))
-        } else {
-            Writer::Plain(target)
+        let start = |cause, remedy| OpenError::Start {
+            name: to.name(),
+            cause,
+            remedy,
         };
+        let file = file.map_err(|e| start(e, "is it closed? redirect it, or use -o FILE"))?;
+        let target = Target {
+            file,
+            quiet: !matches!(to, Destination::File(_)),
+        };
+        let writer = Writer::new(target, zstd).map_err(|e| start(e, "write it without .zst"))?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("output".into()).spawn(move || run(&theirs, writer));
+        let thread = thread::Builder::new()
+            .name("output".into())
+            .spawn(move || run(&theirs, writer));
         let thread = thread.map_err(|e| start(e, "raise the limit of processes (ulimit -u)"))?;
-        Ok(Self { buf: Vec::with_capacity(CHUNK), shared, thread: Some(thread) })
+        Ok(Self {
+            buf: Vec::with_capacity(CHUNK),
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Lets `fill` append to the buffer without a copy.
     pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         fill(&mut self.buf);
-        if self.buf.len() >= CHUNK { self.hand_over() } else { Ok(()) }
+        if self.buf.len() >= CHUNK {
+            self.hand_over()
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes that wait for the destination. Above a bound of its choice the
@@ -165,9 +213,16 @@ impl Output {
             return Ok(());
         }
         while state.bytes > LIMIT && state.failed.is_none() && !state.quiet {
-            state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .shared
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
-        let empty = state.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
+        let empty = state
+            .spare
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(CHUNK));
         let full = std::mem::replace(&mut self.buf, empty);
         state.bytes += full.len();
         self.shared.backlog.store(state.bytes, Ordering::Relaxed);
@@ -244,9 +299,17 @@ impl Shared {
                 return (None, true);
             }
             match patience {
-                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state = self
+                        .work
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
                 Some(time) => {
-                    let (s, out) = self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+                    let (s, out) = self
+                        .work
+                        .wait_timeout(state, time)
+                        .unwrap_or_else(PoisonError::into_inner);
                     if out.timed_out() && s.queue.is_empty() && !s.closed {
                         return (None, false);
                     }
@@ -313,73 +376,5 @@ fn run(shared: &Shared, mut writer: Writer) {
     }
 }
 
-/// Marks the error that is none: see [`Target`].
-#[derive(Debug, thiserror::Error)]
-#[error("the reader has gone")]
-struct ReaderGone;
-
-fn is_quiet(e: &io::Error) -> bool {
-    e.get_ref().is_some_and(|inner| inner.is::<ReaderGone>())
-}
-
-/// A file that waits where a non-blocking descriptor (shared with whoever set
-/// it so) has no room.
-struct Target {
-    file: File,
-    /// EPIPE is no error.
-    quiet: bool,
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.file.write(bytes) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-                    // SAFETY: `poll` is one valid pollfd, and the count says one.
-                    unsafe { libc::poll(&raw mut poll, 1, -1) };
-                }
-                Err(e) if e.kind() == ErrorKind::BrokenPipe && self.quiet => {
-                    return Err(io::Error::new(ErrorKind::BrokenPipe, ReaderGone));
-                }
-                other => return other,
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-enum Writer {
-    Plain(Target),
-    Zstd(Box<zstd::Encoder<'static, Target>>),
-}
-
-impl Writer {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.write_all(bytes),
-            Self::Zstd(w) => w.write_all(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.flush(),
-            Self::Zstd(w) => w.flush(),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Zstd(w) => w.finish().map(drop),
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "output_tests.rs"]
 mod tests;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Args, Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Field, Final, Fork, LossKind, LossPlace, Lost, Meta,
-    Precision, ProcId, Process, Reason, Seed, Signal, SignalBy, Status, Usage,
+    Args, Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Field, Final, Fork, LossKind, LossPlace,
+    Lost, Meta, Precision, ProcId, Process, Reason, Seed, Signal, SignalBy, Status, Usage,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -35,7 +35,15 @@ pub fn meta() -> Meta {
 }
 
 pub fn end() -> End {
-    End { ts: T0 + 3_200 * MS, forks: 9, execs: 8, exits: 9, threads: 50, lost: 0, exit_code: 2 }
+    End {
+        ts: T0 + 3_200 * MS,
+        forks: 9,
+        execs: 8,
+        exits: 9,
+        threads: 50,
+        lost: 0,
+        exit_code: 2,
+    }
 }
 
 pub fn exec(id: ProcId, argv: &[&str]) -> Exec {
@@ -118,7 +126,13 @@ pub fn process(id: ProcId, parent: Option<ProcId>, argv: &[&str], wall_ms: u64) 
 
 /// A process that only forked: it runs its parent's program.
 pub fn forked(id: ProcId, parent: Option<ProcId>, comm: &str, wall_ms: u64) -> Process {
-    Process { exec: None, exe: None, execs: 0, comm: Comm::new(comm.as_bytes()), ..process(id, parent, &[comm], wall_ms) }
+    Process {
+        exec: None,
+        exe: None,
+        execs: 0,
+        comm: Comm::new(comm.as_bytes()),
+        ..process(id, parent, &[comm], wall_ms)
+    }
 }
 
 pub fn signal() -> Signal {
@@ -186,8 +200,14 @@ pub fn exec_failed(id: ProcId) -> ExecFailed {
 pub fn seed() -> Seed {
     Seed {
         ts: T0,
-        id: ProcId { precision: Precision::Tick, ..pid(50, 0) },
-        parent: Some(ProcId { precision: Precision::Tick, ..pid(1, 0) }),
+        id: ProcId {
+            precision: Precision::Tick,
+            ..pid(50, 0)
+        },
+        parent: Some(ProcId {
+            precision: Precision::Tick,
+            ..pid(1, 0)
+        }),
         comm: Comm::new(b"sshd"),
         exe: Field::Missing(Reason::Denied),
         argv: Field::Missing(Reason::Gone),
@@ -198,14 +218,23 @@ pub fn seed() -> Seed {
 }
 
 pub fn lost(place: LossPlace, kind: LossKind, count: u64) -> Lost {
-    Lost { ts: T0 + MS, cpu: Some(1), place, kind, count }
+    Lost {
+        ts: T0 + MS,
+        cpu: Some(1),
+        place,
+        kind,
+        count,
+    }
 }
 
 /// An event of every kind, in several shapes: with everything known, with
 /// nothing known, with text that is not UTF-8.
 pub fn every_event() -> Vec<Event> {
     let (root, child) = (pid(100, 0), pid(101, 1));
-    let rough = ProcId { precision: Precision::Inferred, ..child };
+    let rough = ProcId {
+        precision: Precision::Inferred,
+        ..child
+    };
     let odd = b"a)\x1b[2J\xff\n\"\\\xe2\x80\xae";
     let nothing = Exec {
         cpu: None,
@@ -231,7 +260,10 @@ pub fn every_event() -> Vec<Event> {
     let bytes = Exec {
         filename: Field::Truncated(odd.as_slice().into()),
         argv: Field::Truncated(Args::from_strings([odd.as_slice(), b"", b"plain"])),
-        env: Some(Field::Full(Args::from_strings([b"A=1".as_slice(), b"B=\xff"]))),
+        env: Some(Field::Full(Args::from_strings([
+            b"A=1".as_slice(),
+            b"B=\xff",
+        ]))),
         cwd: Field::Full(odd.as_slice().into()),
         tty: Some(odd.as_slice().into()),
         ..exec(child, &["/bin/ls"])
@@ -248,23 +280,57 @@ pub fn every_event() -> Vec<Event> {
     };
     vec![
         Event::Fork(fork(root, child)),
-        Event::Fork(Fork { cpu: None, child: rough, thread: true, child_ns_pid: None, ..fork(root, child) }),
+        Event::Fork(Fork {
+            cpu: None,
+            child: rough,
+            thread: true,
+            child_ns_pid: None,
+            ..fork(root, child)
+        }),
         Event::Exec(Arc::new(exec(child, &["/bin/ls", "-l"]))),
         Event::Exec(Arc::new(nothing)),
         Event::Exec(Arc::new(bytes)),
         Event::ExecFailed(Box::new(exec_failed(child))),
         Event::Signal(Box::new(signal())),
-        Event::Signal(Box::new(Signal { by: SignalBy::Oom, ..signal() })),
-        Event::Signal(Box::new(Signal { signal: 36, by: SignalBy::Kernel, sender: None, sender_comm: None, ..signal() })),
+        Event::Signal(Box::new(Signal {
+            by: SignalBy::Oom,
+            ..signal()
+        })),
+        Event::Signal(Box::new(Signal {
+            signal: 36,
+            by: SignalBy::Kernel,
+            sender: None,
+            sender_comm: None,
+            ..signal()
+        })),
         Event::Seed(Box::new(seed())),
         Event::Exit(Box::new(exit(child))),
-        Event::Exit(Box::new(Exit { status: Some(Status::from_wait(0x8b)), ..exit(child) })),
-        Event::Exit(Box::new(Exit { thread: true, tid: 102, thread_start: Some(T0 + 2 * MS), ..exit(child) })),
+        Event::Exit(Box::new(Exit {
+            status: Some(Status::from_wait(0x8b)),
+            ..exit(child)
+        })),
+        Event::Exit(Box::new(Exit {
+            thread: true,
+            tid: 102,
+            thread_start: Some(T0 + 2 * MS),
+            ..exit(child)
+        })),
         Event::Exit(Box::new(unknown_end)),
-        Event::Final(Box::new(Final { ts: T0 + 20 * MS, id: child, threads: Some(1), usage: usage() })),
-        Event::Gone { ts: T0 + 20 * MS, id: child },
+        Event::Final(Box::new(Final {
+            ts: T0 + 20 * MS,
+            id: child,
+            threads: Some(1),
+            usage: usage(),
+        })),
+        Event::Gone {
+            ts: T0 + 20 * MS,
+            id: child,
+        },
         Event::Lost(lost(LossPlace::Ring, LossKind::Fork, 12)),
-        Event::Lost(Lost { cpu: None, ..lost(LossPlace::Table, LossKind::Any, 1) }),
+        Event::Lost(Lost {
+            cpu: None,
+            ..lost(LossPlace::Table, LossKind::Any, 1)
+        }),
     ]
 }
 
@@ -273,7 +339,10 @@ pub fn every_process() -> Vec<Process> {
     let (root, child) = (pid(100, 0), pid(101, 1));
     let whole = process(child, Some(root), &["/bin/ls", "-l", "=1+1"], 10);
     vec![
-        Process { root: true, ..process(root, None, &["make", "-j8"], 3_200) },
+        Process {
+            root: true,
+            ..process(root, None, &["make", "-j8"], 3_200)
+        },
         whole.clone(),
         forked(child, Some(root), "sh", 1),
         Process {
@@ -290,6 +359,10 @@ pub fn every_process() -> Vec<Process> {
             fork_seen: false,
             ..whole.clone()
         },
-        Process { status: Some(Status::from_wait(9)), killed_by: Some(Box::new(signal())), ..whole },
+        Process {
+            status: Some(Status::from_wait(9)),
+            killed_by: Some(Box::new(signal())),
+            ..whole
+        },
     ]
 }

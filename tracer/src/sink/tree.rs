@@ -97,7 +97,11 @@ impl Sink for Tree {
             Some(width) => width.saturating_mul(2).min(COMMAND),
             None => COMMAND,
         };
-        let limit = if self.command_bytes > COMMANDS { limit.min(SHORT) } else { limit };
+        let limit = if self.command_bytes > COMMANDS {
+            limit.min(SHORT)
+        } else {
+            limit
+        };
         let name = self.intern(super::describe::program(p));
         let node = Node::new(p, name, limit);
         self.command_bytes += node.command.as_ref().map_or(0, |c| c.len());
@@ -118,7 +122,13 @@ impl Sink for Tree {
         let mut renderer = Renderer::new(&nodes, &forest, self.options);
         let depth = renderer.draw(&mut self.out)?;
         let mut text = String::new();
-        let facts = summary::Facts { nodes: &nodes, lost: &self.lost, meta: self.meta.as_ref(), end, depth };
+        let facts = summary::Facts {
+            nodes: &nodes,
+            lost: &self.lost,
+            meta: self.meta.as_ref(),
+            end,
+            depth,
+        };
         summary::write(&mut text, self.options.style, &facts);
         self.out.write_all(text.as_bytes())?;
         self.out.finish()

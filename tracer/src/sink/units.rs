@@ -14,7 +14,11 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0;
         // A value that would round up to the next unit is shown in that.
-        for (unit, limit, name) in [(US, MS, "µs"), (MS, SECOND, "ms"), (SECOND, 60 * SECOND, "s")] {
+        for (unit, limit, name) in [
+            (US, MS, "µs"),
+            (MS, SECOND, "ms"),
+            (SECOND, 60 * SECOND, "s"),
+        ] {
             let tenths = rounded(ns, unit / 10);
             if ns >= US && tenths < limit / unit * 10 {
                 return write!(f, "{}.{}{name}", tenths / 10, tenths % 10);
@@ -71,7 +75,9 @@ const fn rounded(n: u64, unit: u64) -> u64 {
 /// `n / unit` in tenths, to the nearest, without overflow.
 const fn tenths(n: u64, unit: u64) -> u64 {
     let rest = (n % unit) as u128;
-    (n / unit).saturating_mul(10).saturating_add(((rest * 10 + unit as u128 / 2) / unit as u128) as u64)
+    (n / unit)
+        .saturating_mul(10)
+        .saturating_add(((rest * 10 + unit as u128 / 2) / unit as u128) as u64)
 }
 
 #[cfg(test)]

@@ -44,29 +44,51 @@ impl Forest {
                 None => {}
             }
         }
-        Self { first, children, root, tops }
+        Self {
+            first,
+            children,
+            root,
+            tops,
+        }
     }
 
     pub fn children(&self, i: usize) -> &[usize] {
         let range = self.first.get(i).zip(self.first.get(i + 1));
-        range.and_then(|(a, b)| self.children.get(*a..*b)).unwrap_or_default()
+        range
+            .and_then(|(a, b)| self.children.get(*a..*b))
+            .unwrap_or_default()
     }
 }
 
 /// The parent of each node, matched at the coarser precision of the two.
 fn link(nodes: &[Node]) -> Vec<Option<usize>> {
-    let mut by_pid: Vec<(u32, u64, usize)> =
-        nodes.iter().enumerate().map(|(i, n)| (n.id.pid, n.id.start, i)).collect();
+    let mut by_pid: Vec<(u32, u64, usize)> = nodes
+        .iter()
+        .enumerate()
+        .map(|(i, n)| (n.id.pid, n.id.start, i))
+        .collect();
     by_pid.sort_unstable();
-    nodes.iter().enumerate().map(|(i, n)| find(&by_pid, nodes, n.parent?).filter(|p| *p != i)).collect()
+    nodes
+        .iter()
+        .enumerate()
+        .map(|(i, n)| find(&by_pid, nodes, n.parent?).filter(|p| *p != i))
+        .collect()
 }
 
 fn find(by_pid: &[(u32, u64, usize)], nodes: &[Node], id: ProcId) -> Option<usize> {
     // The nearest start on either side; others of this pid lie further away.
     let at = by_pid.partition_point(|(pid, start, _)| (*pid, *start) < (id.pid, id.start));
-    let near = [by_pid.get(at), at.checked_sub(1).and_then(|before| by_pid.get(before))];
-    let matching = near.into_iter().flatten().filter(|(_, _, i)| nodes.get(*i).is_some_and(|n| n.id.matches(&id)));
-    matching.min_by_key(|(_, start, _)| start.abs_diff(id.start)).map(|(_, _, i)| *i)
+    let near = [
+        by_pid.get(at),
+        at.checked_sub(1).and_then(|before| by_pid.get(before)),
+    ];
+    let matching = near
+        .into_iter()
+        .flatten()
+        .filter(|(_, _, i)| nodes.get(*i).is_some_and(|n| n.id.matches(&id)));
+    matching
+        .min_by_key(|(_, start, _)| start.abs_diff(id.start))
+        .map(|(_, _, i)| *i)
 }
 
 /// Damaged captures may hold parents that go round; nothing may be lost or endless.
@@ -97,7 +119,12 @@ pub struct Item {
 
 impl Item {
     fn new(node: usize) -> Self {
-        Self { node, count: 0, cpu: Cpu::default(), max_rss: None }
+        Self {
+            node,
+            count: 0,
+            cpu: Cpu::default(),
+            max_rss: None,
+        }
     }
 
     fn add(&mut self, node: &Node) {

@@ -58,12 +58,26 @@ impl Node {
             end: p.end,
             name,
             command,
-            outcome: if p.end.is_none() { Outcome::Running } else { Outcome::Ended(p.status) },
-            killed_by: p.killed_by.as_deref().map(describe::sender).filter(|s| !s.is_empty()).map(Into::into),
-            cpu_ns: u.cpu_ns.or_else(|| Some(u.utime_ns?.saturating_add(u.stime_ns?))),
+            outcome: if p.end.is_none() {
+                Outcome::Running
+            } else {
+                Outcome::Ended(p.status)
+            },
+            killed_by: p
+                .killed_by
+                .as_deref()
+                .map(describe::sender)
+                .filter(|s| !s.is_empty())
+                .map(Into::into),
+            cpu_ns: u
+                .cpu_ns
+                .or_else(|| Some(u.utime_ns?.saturating_add(u.stime_ns?))),
             is_final: u.is_final,
             max_rss: match (u.max_rss_bytes, u.max_rss_upper_bytes) {
-                (Some(bytes), _) => Some(Rss { bytes, upper: false }),
+                (Some(bytes), _) => Some(Rss {
+                    bytes,
+                    upper: false,
+                }),
                 (None, Some(bytes)) => Some(Rss { bytes, upper: true }),
                 (None, None) => None,
             },
@@ -77,7 +91,12 @@ impl Node {
     /// Stands for the command where its own record was lost.
     pub fn unrecorded_root(id: ProcId, command: &[Vec<u8>]) -> Self {
         let mut text = String::new();
-        super::super::escape::command(&mut text, command.iter().map(Vec::as_slice), super::COMMAND, false);
+        super::super::escape::command(
+            &mut text,
+            command.iter().map(Vec::as_slice),
+            super::COMMAND,
+            false,
+        );
         Self {
             id,
             parent: None,

@@ -38,8 +38,16 @@ struct Frame {
 impl<'a> Renderer<'a> {
     pub fn new(nodes: &'a [Node], forest: &'a Forest, options: TreeOptions) -> Self {
         // At most half of a terminal goes to indentation.
-        let levels = options.width.map_or(MAX_LEVELS, |w| (w / 2 / INDENT).clamp(1, MAX_LEVELS));
-        Self { nodes, forest, options, levels, line: String::new() }
+        let levels = options
+            .width
+            .map_or(MAX_LEVELS, |w| (w / 2 / INDENT).clamp(1, MAX_LEVELS));
+        Self {
+            nodes,
+            forest,
+            options,
+            levels,
+            line: String::new(),
+        }
     }
 
     /// Writes all trees; returns how many levels deep the deepest is.
@@ -53,7 +61,9 @@ impl<'a> Renderer<'a> {
         }
         let strangers = self.forest.root.is_some();
         if strangers {
-            self.options.style.paint(&mut self.line, Paint::Note, "(parent unknown)");
+            self.options
+                .style
+                .paint(&mut self.line, Paint::Note, "(parent unknown)");
             self.end_line(out)?;
         }
         let forest = self.forest;
@@ -63,10 +73,16 @@ impl<'a> Renderer<'a> {
     fn family(&mut self, out: &mut Output, siblings: &[usize], branch: bool) -> io::Result<usize> {
         let mut prefix = String::new();
         let mut depth = 0;
-        let mut stack = vec![Frame { items: self.items(siblings), prefix: 0, branch }];
+        let mut stack = vec![Frame {
+            items: self.items(siblings),
+            prefix: 0,
+            branch,
+        }];
         loop {
             let level = stack.len();
-            let Some(frame) = stack.last_mut() else { return Ok(depth) };
+            let Some(frame) = stack.last_mut() else {
+                return Ok(depth);
+            };
             let Some(item) = frame.items.next() else {
                 stack.pop();
                 continue;
@@ -81,7 +97,11 @@ impl<'a> Renderer<'a> {
                 if branch && level <= self.levels {
                     prefix.push_str(if last { "   " } else { "│  " });
                 }
-                stack.push(Frame { items: self.items(children), prefix: prefix.len(), branch: true });
+                stack.push(Frame {
+                    items: self.items(children),
+                    prefix: prefix.len(),
+                    branch: true,
+                });
             }
         }
     }
@@ -91,7 +111,9 @@ impl<'a> Renderer<'a> {
     }
 
     fn draw_line(&mut self, prefix: &str, branch: Option<bool>, level: usize, item: &Item) {
-        let Some(node) = self.nodes.get(item.node) else { return };
+        let Some(node) = self.nodes.get(item.node) else {
+            return;
+        };
         let style = self.options.style;
         let mut lead = String::from(prefix);
         lead.push_str(match branch {
@@ -118,7 +140,15 @@ impl<'a> Renderer<'a> {
         }
         style.paint(&mut self.line, Paint::Dim, &lead);
         style.paint(&mut self.line, Paint::Dim, &pid);
-        style.paint(&mut self.line, if node.failed() { Paint::Bad } else { Paint::Strong }, &text);
+        style.paint(
+            &mut self.line,
+            if node.failed() {
+                Paint::Bad
+            } else {
+                Paint::Strong
+            },
+            &text,
+        );
         self.finish_line(style, &details);
     }
 

@@ -27,7 +27,11 @@ pub struct Facts<'a> {
 pub fn write(out: &mut String, style: Style, facts: &Facts<'_>) {
     let recorded = || facts.nodes.iter().filter(|n| n.recorded());
     out.push('\n');
-    let lines = [counts(facts, recorded().count()), times(facts), programs(recorded())];
+    let lines = [
+        counts(facts, recorded().count()),
+        times(facts),
+        programs(recorded()),
+    ];
     for line in lines {
         out.push_str(&line);
         out.push('\n');
@@ -48,7 +52,11 @@ fn counts(facts: &Facts<'_>, processes: usize) -> String {
         most_at_a_time(facts.nodes),
         plural(facts.depth as u64, "level", "levels"),
     );
-    let running = facts.nodes.iter().filter(|n| n.outcome == Outcome::Running).count();
+    let running = facts
+        .nodes
+        .iter()
+        .filter(|n| n.outcome == Outcome::Running)
+        .count();
     if running > 0 {
         // Writing to a String does not fail, here and below.
         let _ = write!(line, ", {running} still running");
@@ -80,7 +88,11 @@ fn most_at_a_time(nodes: &[Node]) -> usize {
 
 fn times(facts: &Facts<'_>) -> String {
     let of_root = facts.nodes.iter().find(|n| n.root).and_then(Node::wall_ns);
-    let of_capture = || facts.meta.map(|m| facts.end.ts.saturating_sub(m.boot_start_ns));
+    let of_capture = || {
+        facts
+            .meta
+            .map(|m| facts.end.ts.saturating_sub(m.boot_start_ns))
+    };
     let wall = of_root.or_else(of_capture);
     let mut cpu = Cpu::default();
     let mut all = 0u64;
@@ -94,7 +106,11 @@ fn times(facts: &Facts<'_>) -> String {
     };
     if let Some(wall) = wall.filter(|w| *w > 0 && cpu.known > 0) {
         let bound = if cpu.partial > 0 { "≥" } else { "" };
-        let _ = write!(line, ", {bound}{:.2} CPUs busy on average", cpu.ns as f64 / wall as f64);
+        let _ = write!(
+            line,
+            ", {bound}{:.2} CPUs busy on average",
+            cpu.ns as f64 / wall as f64
+        );
     }
     if cpu.partial > 0 {
         let _ = write!(line, " (totals of {} of {all} are not final)", cpu.partial);
@@ -109,15 +125,21 @@ fn programs<'a>(nodes: impl Iterator<Item = &'a Node>) -> String {
         cpu.add(n);
         *count += 1;
     }
-    let mut ranked: Vec<_> = by_name.into_iter().filter(|(_, (cpu, _))| cpu.known > 0).collect();
+    let mut ranked: Vec<_> = by_name
+        .into_iter()
+        .filter(|(_, (cpu, _))| cpu.known > 0)
+        .collect();
     if ranked.is_empty() {
         return "most cpu: not known to this source".into();
     }
     ranked.sort_by(|(a, x), (b, y)| y.0.ns.cmp(&x.0.ns).then(a.cmp(b)));
-    let named = ranked.iter().take(NAMED).map(|(name, (cpu, count))| match count {
-        1 => format!("{name} {cpu}"),
-        _ => format!("{name} ×{count} {cpu}"),
-    });
+    let named = ranked
+        .iter()
+        .take(NAMED)
+        .map(|(name, (cpu, count))| match count {
+            1 => format!("{name} {cpu}"),
+            _ => format!("{name} ×{count} {cpu}"),
+        });
     format!("most cpu: {}", named.collect::<Vec<_>>().join(", "))
 }
 
@@ -140,10 +162,13 @@ fn failures<'a>(nodes: impl Iterator<Item = &'a Node>) -> (Paint, String) {
     let mut line = if failed > 0 {
         let mut ranked: Vec<_> = kinds.into_iter().collect();
         ranked.sort_by(|(a, x), (b, y)| y.cmp(x).then(a.cmp(b)));
-        let named = ranked.iter().take(NAMED).map(|((name, how), count)| match count {
-            1 => format!("{name} {how}"),
-            _ => format!("{name} {how} ×{count}"),
-        });
+        let named = ranked
+            .iter()
+            .take(NAMED)
+            .map(|((name, how), count)| match count {
+                1 => format!("{name} {how}"),
+                _ => format!("{name} {how} ×{count}"),
+            });
         let mut line = format!("{failed} failed: {}", named.collect::<Vec<_>>().join(", "));
         let rest: u64 = ranked.iter().skip(NAMED).map(|(_, count)| count).sum();
         if rest > 0 {
@@ -153,7 +178,10 @@ fn failures<'a>(nodes: impl Iterator<Item = &'a Node>) -> (Paint, String) {
     } else if known > 0 || unknown == 0 {
         "0 failed".to_owned()
     } else {
-        return (Paint::Plain, "failures: exit status is not known to this source".into());
+        return (
+            Paint::Plain,
+            "failures: exit status is not known to this source".into(),
+        );
     };
     if unknown > 0 {
         let _ = write!(line, " ({unknown} of unknown status)");
@@ -162,16 +190,23 @@ fn failures<'a>(nodes: impl Iterator<Item = &'a Node>) -> (Paint, String) {
 }
 
 fn losses(facts: &Facts<'_>) -> (Paint, String) {
-    let counted = facts.lost.values().fold(0u64, |sum, n| sum.saturating_add(*n));
+    let counted = facts
+        .lost
+        .values()
+        .fold(0u64, |sum, n| sum.saturating_add(*n));
     let total = counted.max(facts.end.lost);
     if total == 0 {
         return (Paint::Plain, "0 events lost".into());
     }
-    let mut kinds: Vec<((LossPlace, LossKind), u64)> = facts.lost.iter().map(|(k, n)| (*k, *n)).collect();
+    let mut kinds: Vec<((LossPlace, LossKind), u64)> =
+        facts.lost.iter().map(|(k, n)| (*k, *n)).collect();
     kinds.sort_by(|(a, x), (b, y)| {
-        y.cmp(x).then_with(|| (a.0.name(), a.1.name()).cmp(&(b.0.name(), b.1.name())))
+        y.cmp(x)
+            .then_with(|| (a.0.name(), a.1.name()).cmp(&(b.0.name(), b.1.name())))
     });
-    let parts = kinds.iter().map(|((place, kind), n)| format!("{n} {} ({})", kind.name(), place.name()));
+    let parts = kinds
+        .iter()
+        .map(|((place, kind), n)| format!("{n} {} ({})", kind.name(), place.name()));
     let mut parts: Vec<String> = parts.collect();
     if total > counted {
         parts.push(format!("{} of unknown kind", total - counted));
@@ -182,5 +217,12 @@ fn losses(facts: &Facts<'_>) -> (Paint, String) {
         remedies.push(remedy(LossPlace::Ring));
     }
     let lost = plural(total, "event", "events");
-    (Paint::Bad, format!("{lost} LOST, the tree is incomplete: {}; {}", parts.join(", "), remedies.join("; ")))
+    (
+        Paint::Bad,
+        format!(
+            "{lost} LOST, the tree is incomplete: {}; {}",
+            parts.join(", "),
+            remedies.join("; ")
+        ),
+    )
 }

@@ -1,16 +1,25 @@
-//! Golden trees, and the shapes that break recursive or quadratic code.
+//! Golden trees.
 
-use std::time::Instant;
+mod shapes;
 
 use super::super::output::Destination;
-use super::super::samples::{MS, T0, end, exec, forked, lost, meta, pid, process, signal};
+use super::super::samples::{end, forked, lost, meta, pid, process, signal};
 use super::*;
-use crate::model::{Args, Comm, Field, ProcId, SignalBy, Status, Usage};
+use crate::model::{SignalBy, Status, Usage};
 
-fn draw_with(options: TreeOptions, meta: &Meta, events: &[Event], records: &[Process], end: &End) -> String {
+fn draw_with(
+    options: TreeOptions,
+    meta: &Meta,
+    events: &[Event],
+    records: &[Process],
+    end: &End,
+) -> String {
     let dir = tempfile::tempdir().expect("tempdir");
     let path = dir.path().join("tree.txt");
-    let mut tree = Tree::new(Output::open(&Destination::File(path.clone()), false).expect("open"), options);
+    let mut tree = Tree::new(
+        Output::open(&Destination::File(path.clone()), false).expect("open"),
+        options,
+    );
     tree.begin(meta).expect("begin");
     for e in events {
         tree.event(e, None).expect("event");
@@ -33,15 +42,32 @@ fn lines(options: TreeOptions, records: &[Process]) -> Vec<String> {
     tree.lines().map(str::to_owned).collect()
 }
 
-const FULL: TreeOptions = TreeOptions { full: true, style: Style { color: false }, width: None };
-const FOLDED: TreeOptions = TreeOptions { full: false, ..FULL };
+const FULL: TreeOptions = TreeOptions {
+    full: true,
+    style: Style { color: false },
+    width: None,
+};
+const FOLDED: TreeOptions = TreeOptions {
+    full: false,
+    ..FULL
+};
 
 fn build() -> Vec<Process> {
     let root = pid(100, 0);
     let sh = pid(101, 1);
-    let mut records = vec![process(sh, Some(root), &["sh", "-c", "cc1 a.c; false"], 900)];
+    let mut records = vec![process(
+        sh,
+        Some(root),
+        &["sh", "-c", "cc1 a.c; false"],
+        900,
+    )];
     for i in 0..3 {
-        records.push(process(pid(110 + i, 10 + u64::from(i)), Some(sh), &["/usr/lib/cc1", "a.c"], 50));
+        records.push(process(
+            pid(110 + i, 10 + u64::from(i)),
+            Some(sh),
+            &["/usr/lib/cc1", "a.c"],
+            50,
+        ));
     }
     records.push(Process {
         status: Some(Status::from_wait(0x100)),
@@ -81,8 +107,14 @@ most cpu: cc1 ×3 15.3ms, false 5.1ms, make 5.1ms, sh 5.1ms, true 5.1ms
 fn unfolded() {
     let tree = lines(FULL, &build());
     assert_eq!(tree.len(), 7);
-    assert_eq!(tree[2], "   ├─ 110 /usr/lib/cc1 a.c  50.0ms  cpu 5.1ms  max-rss 61M");
-    assert_eq!(tree[4], "   ├─ 112 /usr/lib/cc1 a.c  50.0ms  cpu 5.1ms  max-rss 61M");
+    assert_eq!(
+        tree[2],
+        "   ├─ 110 /usr/lib/cc1 a.c  50.0ms  cpu 5.1ms  max-rss 61M"
+    );
+    assert_eq!(
+        tree[4],
+        "   ├─ 112 /usr/lib/cc1 a.c  50.0ms  cpu 5.1ms  max-rss 61M"
+    );
 }
 
 #[test]
@@ -90,7 +122,11 @@ fn unequal_leaves_and_those_with_children_stay_apart() {
     let root = pid(100, 0);
     let mut records = build();
     records.push(process(pid(130, 100), Some(root), &["sh"], 1));
-    records.push(Process { end: None, status: None, ..process(pid(131, 101), Some(root), &["sh"], 1) });
+    records.push(Process {
+        end: None,
+        status: None,
+        ..process(pid(131, 101), Some(root), &["sh"], 1)
+    });
     records.push(Process {
         status: Some(Status::from_wait(9)),
         killed_by: Some(Box::new(signal())),
@@ -98,15 +134,30 @@ fn unequal_leaves_and_those_with_children_stay_apart() {
     });
     records.push(Process {
         status: Some(Status::from_wait(9)),
-        killed_by: Some(Box::new(crate::model::Signal { by: SignalBy::Oom, ..signal() })),
+        killed_by: Some(Box::new(crate::model::Signal {
+            by: SignalBy::Oom,
+            ..signal()
+        })),
         ..process(pid(133, 103), Some(root), &["sh"], 1)
     });
-    records.push(Process { status: Some(Status::from_wait(0x8b)), ..process(pid(134, 104), Some(root), &["sh"], 1) });
+    records.push(Process {
+        status: Some(Status::from_wait(0x8b)),
+        ..process(pid(134, 104), Some(root), &["sh"], 1)
+    });
     let tree = lines(FOLDED, &records).split_off(5);
-    let tails: Vec<_> = tree.iter().map(|l| l.rsplit("61M").next().expect("rest")).collect();
+    let tails: Vec<_> = tree
+        .iter()
+        .map(|l| l.rsplit("61M").next().expect("rest"))
+        .collect();
     assert_eq!(
         tails,
-        ["", "  running", "  SIGKILL by 98 sh", "  SIGKILL by the OOM killer", "  SIGSEGV (core dumped)"]
+        [
+            "",
+            "  running",
+            "  SIGKILL by 98 sh",
+            "  SIGKILL by the OOM killer",
+            "  SIGSEGV (core dumped)"
+        ]
     );
     assert!(draw(FOLDED, &records).contains(", 1 still running\n"));
 }
@@ -115,15 +166,27 @@ fn unequal_leaves_and_those_with_children_stay_apart() {
 fn orphans_hang_under_their_first_parent() {
     let (root, middle) = (pid(100, 0), pid(101, 1));
     let records = [
-        Process { root: true, ..process(root, None, &["sh"], 100) },
+        Process {
+            root: true,
+            ..process(root, None, &["sh"], 100)
+        },
         forked(middle, Some(root), "sh", 2),
-        Process { parent: Some(pid(1, 0)), ..process(pid(102, 2), Some(middle), &["sleep", "9"], 90) },
-        Process { fork_seen: false, ..process(pid(103, 3), Some(root), &["ls"], 1) },
+        Process {
+            parent: Some(pid(1, 0)),
+            ..process(pid(102, 2), Some(middle), &["sleep", "9"], 90)
+        },
+        Process {
+            fork_seen: false,
+            ..process(pid(103, 3), Some(root), &["ls"], 1)
+        },
         process(pid(104, 4), Some(pid(777, 0)), &["lost", "parent"], 1),
         // The pid of `middle`, reused.
         process(pid(101, 50), Some(root), &["ls"], 1),
     ];
-    let tree: Vec<_> = lines(FOLDED, &records).iter().map(|l| l.replace("  cpu 5.1ms  max-rss 61M", "")).collect();
+    let tree: Vec<_> = lines(FOLDED, &records)
+        .iter()
+        .map(|l| l.replace("  cpu 5.1ms  max-rss 61M", ""))
+        .collect();
     assert_eq!(
         tree,
         [
@@ -140,14 +203,35 @@ fn orphans_hang_under_their_first_parent() {
 
 #[test]
 fn a_lost_root_still_heads_its_tree() {
-    let tree = lines(FOLDED, &[process(pid(101, 1), Some(pid(100, 0)), &["ls"], 1)]);
-    assert_eq!(tree, ["100 make -j8  (its record is missing)", "└─ 101 ls  1.0ms  cpu 5.1ms  max-rss 61M"]);
+    let tree = lines(
+        FOLDED,
+        &[process(pid(101, 1), Some(pid(100, 0)), &["ls"], 1)],
+    );
+    assert_eq!(
+        tree,
+        [
+            "100 make -j8  (its record is missing)",
+            "└─ 101 ls  1.0ms  cpu 5.1ms  max-rss 61M"
+        ]
+    );
 }
 
 #[test]
 fn without_a_root_every_top_heads_a_tree() {
-    let records = [process(pid(1, 0), None, &["init"], 9), process(pid(2, 1), Some(pid(1, 0)), &["sh"], 1)];
-    let text = draw_with(FULL, &Meta { root: None, ..meta() }, &[], &records, &end());
+    let records = [
+        process(pid(1, 0), None, &["init"], 9),
+        process(pid(2, 1), Some(pid(1, 0)), &["sh"], 1),
+    ];
+    let text = draw_with(
+        FULL,
+        &Meta {
+            root: None,
+            ..meta()
+        },
+        &[],
+        &records,
+        &end(),
+    );
     assert!(text.starts_with("1 init  9.0ms"), "{text}");
     assert!(text.contains("\n└─ 2 sh"), "{text}");
     assert!(text.contains("\nwall 3.2s, "), "the capture's own: {text}");
@@ -155,17 +239,31 @@ fn without_a_root_every_top_heads_a_tree() {
 
 #[test]
 fn what_is_not_known_is_left_out_and_said() {
-    let bare = |p: Process| Process { usage: Usage::default(), status: None, threads: None, ..p };
+    let bare = |p: Process| Process {
+        usage: Usage::default(),
+        status: None,
+        threads: None,
+        ..p
+    };
     let records = [
-        bare(Process { root: true, ..process(pid(100, 0), None, &["make"], 10) }),
+        bare(Process {
+            root: true,
+            ..process(pid(100, 0), None, &["make"], 10)
+        }),
         bare(process(pid(101, 1), Some(pid(100, 0)), &["cc1"], 1)),
         bare(process(pid(102, 2), Some(pid(100, 0)), &["cc1"], 1)),
     ];
     let text = draw(FOLDED, &records);
     assert!(text.starts_with("100 make  10.0ms\n└─ cc1 ×2\n"), "{text}");
-    assert!(text.contains("\nwall 10.0ms, cpu - (totals of 3 of 3 are not final)\n"), "{text}");
+    assert!(
+        text.contains("\nwall 10.0ms, cpu - (totals of 3 of 3 are not final)\n"),
+        "{text}"
+    );
     assert!(text.contains("\nmost cpu: not known"), "{text}");
-    assert!(text.contains("\nfailures: exit status is not known"), "{text}");
+    assert!(
+        text.contains("\nfailures: exit status is not known"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -177,8 +275,14 @@ fn partial_totals_are_marked() {
     records[3].usage.max_rss_bytes = None;
     records[3].usage.max_rss_upper_bytes = Some(90 << 20);
     let text = draw(FOLDED, &records);
-    assert!(text.contains("cc1 ×3  cpu ≥10.2ms  max-rss ≤90M\n"), "{text}");
-    assert!(text.contains("cpu ≥30.6ms, ≥0.01 CPUs busy on average (totals of 2 of 7 are not final)"), "{text}");
+    assert!(
+        text.contains("cc1 ×3  cpu ≥10.2ms  max-rss ≤90M\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("cpu ≥30.6ms, ≥0.01 CPUs busy on average (totals of 2 of 7 are not final)"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -189,111 +293,17 @@ fn losses_are_a_warning_with_a_remedy() {
         Event::Lost(lost(LossPlace::Ring, LossKind::Exec, 3)),
         Event::Lost(lost(LossPlace::Table, LossKind::Any, 1)),
     ];
-    let text = draw_with(FOLDED, &meta(), &events, &build(), &End { lost: 112, ..end() });
+    let text = draw_with(
+        FOLDED,
+        &meta(),
+        &events,
+        &build(),
+        &End { lost: 112, ..end() },
+    );
     let last = text.lines().last().expect("a line");
     assert_eq!(
         last,
         "112 events LOST, the tree is incomplete: 108 fork (ring), 3 exec (ring), 1 any (table); \
          a larger --ring-size helps; too many processes at once: narrow the trace with a filter"
     );
-}
-
-#[test]
-fn nothing_of_a_stranger_reaches_the_terminal() {
-    let mut e = exec(pid(100, 0), &["/bin/a\u{202e}b"]);
-    e.argv = Field::Full(Args::from_strings([b"x\x1b[2J\n".as_slice(), b"\xff"]));
-    let nasty = Process {
-        root: true,
-        exec: Some(Arc::new(e)),
-        comm: Comm::new(b"a) b\n"),
-        killed_by: Some(Box::new(crate::model::Signal { sender_comm: Some(Comm::new(b"\x1bc")), ..signal() })),
-        status: Some(Status::from_wait(9)),
-        ..process(pid(100, 0), None, &["x"], 1)
-    };
-    for options in [FULL, FOLDED] {
-        let text = draw(options, std::slice::from_ref(&nasty));
-        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-        assert!(text.starts_with("100 $'x\\x1b[2J\\n' $'\\xff'  "), "{text:?}");
-    }
-}
-
-#[test]
-fn lines_fit_the_terminal() {
-    let long = ["cc", "-c", "日本語日本語日本語日本語日本語日本語日本語日本語", "-o", "0123456789012345678901234567890"];
-    let mut records = build();
-    records.push(process(pid(140, 200), Some(pid(100, 0)), &long, 1));
-    let narrow = TreeOptions { width: Some(72), ..FULL };
-    for line in lines(narrow, &records) {
-        assert!(super::super::escape::columns(&line) <= 72, "{line}");
-    }
-    let wide = lines(FULL, &records).pop().expect("a line");
-    assert!(wide.contains("0123456789012345678901234567890  1.0ms"), "whole without a terminal: {wide}");
-}
-
-#[test]
-fn colours_only_where_wanted() {
-    let color = TreeOptions { style: Style { color: true }, ..FOLDED };
-    assert!(!draw(FOLDED, &build()).contains('\x1b'));
-    let text = draw(color, &build());
-    assert!(text.contains("\x1b[1;31mexit 2\x1b[0m"), "{text:?}");
-    let mut plain = text;
-    for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[1;31m"] {
-        plain = plain.replace(code, "");
-    }
-    assert_eq!(plain, draw(FOLDED, &build()));
-}
-
-#[test]
-fn a_chain_of_5000() {
-    let mut records = vec![Process { root: true, ..process(pid(1, 0), None, &["sh"], 9_000) }];
-    for i in 1..5_000u32 {
-        let parent = pid(i, u64::from(i) - 1);
-        records.push(process(pid(i + 1, u64::from(i)), Some(parent), &["sh"], 9_000));
-    }
-    let text = draw_with(FOLDED, &Meta { root: Some(pid(1, 0)), ..meta() }, &[], &records, &end());
-    assert!(text.contains(", at most 5000 at a time, 5000 levels deep\n"));
-    assert!(text.contains("[5000] 5000 sh"));
-    assert!(text.len() < 5_000 * 400, "indentation is capped: {}", text.len());
-}
-
-#[test]
-fn a_family_of_100_000() {
-    let root = pid(1, 0);
-    let mut records = vec![Process { root: true, ..process(root, None, &["sh"], 200_000) }];
-    let child = process(pid(2, 1), Some(root), &["true"], 0);
-    for i in 0..100_000u32 {
-        records.push(Process { id: pid(i + 2, u64::from(i)), end: Some(T0 + u64::from(i) * MS), ..child.clone() });
-    }
-    let begin = Instant::now();
-    let m = Meta { root: Some(root), ..meta() };
-    let folded = draw_with(FOLDED, &m, &[], &records, &end());
-    assert!(folded.contains("\n└─ true ×100000  cpu 8m30s  max-rss 61M\n"), "{folded}");
-    let full = draw_with(FULL, &m, &[], &records, &end());
-    assert_eq!(full.lines().count(), 100_001 + 6);
-    // Quadratic code takes minutes; the bound leaves room for a loaded machine.
-    assert!(begin.elapsed().as_secs() < 60);
-}
-
-#[test]
-fn damaged_parents_neither_hang_nor_hide() {
-    let records = [
-        process(pid(5, 0), Some(pid(6, 0)), &["a"], 1),
-        process(pid(6, 0), Some(pid(7, 0)), &["b"], 1),
-        process(pid(7, 0), Some(pid(5, 0)), &["c"], 1),
-        process(pid(8, 0), Some(pid(8, 0)), &["d"], 1),
-        process(pid(9, 0), Some(pid(5, 0)), &["e"], 1),
-    ];
-    let text = draw_with(FULL, &Meta { root: None, ..meta() }, &[], &records, &end());
-    for name in ["5 a", "6 b", "7 c", "8 d", "9 e"] {
-        assert_eq!(text.matches(&format!("{name}  1.0ms")).count(), 1, "{name}: {text}");
-    }
-}
-
-#[test]
-fn parents_are_found_at_the_coarser_precision() {
-    let tick = ProcId { precision: crate::model::Precision::Tick, ..pid(1, 0) };
-    let near = ProcId { start: tick.start + 9 * MS, ..ProcId::exact(1, 0) };
-    let records = [process(tick, None, &["init"], 9), process(pid(20, 12), Some(near), &["sh"], 1)];
-    let text = draw_with(FULL, &Meta { root: None, ..meta() }, &[], &records, &end());
-    assert!(text.contains("\n└─ 20 sh"), "{text}");
 }

@@ -7,7 +7,11 @@ use std::sync::mpsc;
 use super::*;
 
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).expect("metadata").permissions().mode() & 0o7777
+    std::fs::metadata(path)
+        .expect("metadata")
+        .permissions()
+        .mode()
+        & 0o7777
 }
 
 fn fifo(path: &Path) {
@@ -35,10 +39,19 @@ fn files_are_private_and_empty() {
 fn an_error_names_path_cause_and_remedy() {
     let dir = tempfile::tempdir().expect("tempdir");
     let missing = dir.path().join("none/x.jsonl");
-    let error = Output::open(&Destination::File(missing), false).err().expect("no directory").to_string();
-    assert!(error.contains("none/x.jsonl") && error.contains("No such file"), "{error}");
+    let error = Output::open(&Destination::File(missing), false)
+        .err()
+        .expect("no directory")
+        .to_string();
+    assert!(
+        error.contains("none/x.jsonl") && error.contains("No such file"),
+        "{error}"
+    );
     assert!(error.contains("create the directory"), "{error}");
-    let error = Output::open(&Destination::File(dir.path().into()), false).err().expect("a directory").to_string();
+    let error = Output::open(&Destination::File(dir.path().into()), false)
+        .err()
+        .expect("a directory")
+        .to_string();
     assert!(error.contains("name a file in that directory"), "{error}");
 }
 
@@ -48,7 +61,10 @@ fn a_full_device_is_reported() {
     out.write_all(b"x").expect("goes to the buffer");
     let error = out.finish().expect_err("no space");
     assert_eq!(error.kind(), ErrorKind::StorageFull);
-    assert!(out.write_all(&[b'x'; CHUNK]).is_err(), "and again from each later call");
+    assert!(
+        out.write_all(&[b'x'; CHUNK]).is_err(),
+        "and again from each later call"
+    );
 }
 
 #[test]
@@ -78,7 +94,12 @@ fn a_slow_reader_does_not_block_the_writer() {
     assert_eq!(out.backlog(), 0);
     let all = reader.join().expect("reader");
     assert_eq!(all.len(), 4_000_000);
-    assert!(all.chunks(8).zip(0u32..).all(|(c, i)| c[..4] == i.to_le_bytes()), "in order");
+    assert!(
+        all.chunks(8)
+            .zip(0u32..)
+            .all(|(c, i)| c[..4] == i.to_le_bytes()),
+        "in order"
+    );
 }
 
 #[test]
@@ -91,7 +112,11 @@ fn a_reader_that_leaves_is_an_error_for_a_file_and_none_for_stdout() {
         let theirs = Arc::clone(&shared);
         let target = Target { file, quiet };
         let thread = Some(thread::spawn(move || run(&theirs, Writer::Plain(target))));
-        let mut out = Output { buf: Vec::new(), shared, thread };
+        let mut out = Output {
+            buf: Vec::new(),
+            shared,
+            thread,
+        };
         out.write_all(b"x").expect("buffered");
         assert_eq!(out.finish().is_ok(), quiet);
         assert_eq!(out.write_all(&[0; CHUNK]).is_ok(), quiet);
@@ -118,5 +143,8 @@ fn compressed_bytes_come_out_while_the_stream_is_open() {
     }
     out.finish().expect("finish");
     let whole = std::fs::read(&path).expect("read");
-    assert_eq!(zstd::decode_all(whole.as_slice()).expect("a whole frame"), b"hello\n");
+    assert_eq!(
+        zstd::decode_all(whole.as_slice()).expect("a whole frame"),
+        b"hello\n"
+    );
 }

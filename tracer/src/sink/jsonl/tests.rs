@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::output::Destination;
-use super::super::samples;
 use super::*;
 use crate::model::{Args, Field};
+use crate::sink::output::Destination;
+use crate::sink::samples;
 
 fn parse(buf: &[u8]) -> Value {
     let line = buf.strip_suffix(b"\n").expect("a line ends with a newline");
@@ -39,7 +39,11 @@ fn every_line() -> Vec<Value> {
         }
     }
     lines.extend(shapes.iter().map(|p| line(|b| process(b, p))));
-    let oddly_called = Meta { command: vec![b"\xff".to_vec()], root: None, ..samples::meta() };
+    let oddly_called = Meta {
+        command: vec![b"\xff".to_vec()],
+        root: None,
+        ..samples::meta()
+    };
     lines.push(line(|b| meta(b, &oddly_called)));
     lines.push(line(|b| end(b, &samples::end())));
     lines
@@ -48,16 +52,31 @@ fn every_line() -> Vec<Value> {
 #[test]
 fn members_are_those_of_the_contract() {
     let contract = [
-        ("meta", "schema tracer backend kernel host boot_id cpus wall_start boot_start command root_pid"),
-        ("fork", "ts cpu pid tid start comm child_pid child_tid child_start thread"),
+        (
+            "meta",
+            "schema tracer backend kernel host boot_id cpus wall_start boot_start command root_pid",
+        ),
+        (
+            "fork",
+            "ts cpu pid tid start comm child_pid child_tid child_start thread",
+        ),
         (
             "exec",
             "ts cpu pid tid start ppid parent_start comm filename argv argv_state cwd uid euid gid loginuid sid pgid \
              tty cgroup old_tid",
         ),
-        ("exec_failed", "ts cpu pid tid start comm filename argv argv_state errno errno_name"),
-        ("signal", "ts cpu signal signal_name by sender_pid sender_start sender_comm pid start"),
-        ("seed", "ts pid start start_precision ppid parent_start comm exe argv argv_state uid cgroup"),
+        (
+            "exec_failed",
+            "ts cpu pid tid start comm filename argv argv_state errno errno_name",
+        ),
+        (
+            "signal",
+            "ts cpu signal signal_name by sender_pid sender_start sender_comm pid start",
+        ),
+        (
+            "seed",
+            "ts pid start start_precision ppid parent_start comm exe argv argv_state uid cgroup",
+        ),
         (
             "exit",
             "ts cpu pid tid start ppid parent_start orig_ppid orig_parent_start comm exe process exit_code signal \
@@ -74,7 +93,10 @@ fn members_are_those_of_the_contract() {
     let mut seen = BTreeSet::new();
     for l in every_line() {
         let kind = l["type"].as_str().expect("type").to_owned();
-        let (_, members) = contract.iter().find(|(k, _)| *k == kind).expect("a kind of the contract");
+        let (_, members) = contract
+            .iter()
+            .find(|(k, _)| *k == kind)
+            .expect("a kind of the contract");
         for member in members.split_whitespace() {
             assert!(l.get(member).is_some(), "{kind} lacks {member}: {l}");
         }
@@ -86,7 +108,10 @@ fn members_are_those_of_the_contract() {
 #[test]
 fn a_fork_is_written_like_this() {
     let mut buf = Vec::new();
-    fork(&mut buf, &samples::fork(samples::pid(100, 0), samples::pid(101, 1)));
+    fork(
+        &mut buf,
+        &samples::fork(samples::pid(100, 0), samples::pid(101, 1)),
+    );
     let text = String::from_utf8(buf).expect("UTF-8");
     assert_eq!(
         text,
@@ -98,29 +123,56 @@ fn a_fork_is_written_like_this() {
 
 #[test]
 fn what_is_not_known_is_null() {
-    let e = Exit { status: None, usage: Usage::default(), threads: None, ..samples::exit(samples::pid(1, 0)) };
+    let e = Exit {
+        status: None,
+        usage: Usage::default(),
+        threads: None,
+        ..samples::exit(samples::pid(1, 0))
+    };
     let l = line(|b| exit(b, &e, None));
-    for member in ["exit_code", "signal", "signal_name", "core_dumped", "threads", "exe"] {
+    for member in [
+        "exit_code",
+        "signal",
+        "signal_name",
+        "core_dumped",
+        "threads",
+        "exe",
+    ] {
         assert_eq!(l[member], Value::Null, "{member}");
     }
     let usage = l["usage"].as_object().expect("usage");
-    assert!(usage.iter().all(|(k, v)| k == "final" || v.is_null()), "{usage:?}");
+    assert!(
+        usage.iter().all(|(k, v)| k == "final" || v.is_null()),
+        "{usage:?}"
+    );
     assert_eq!(usage.len(), 19);
 }
 
 #[test]
 fn an_end_by_signal_has_no_exit_code() {
-    let e = Exit { status: Some(Status::from_wait(0x8b)), ..samples::exit(samples::pid(1, 0)) };
+    let e = Exit {
+        status: Some(Status::from_wait(0x8b)),
+        ..samples::exit(samples::pid(1, 0))
+    };
     let l = line(|b| exit(b, &e, None));
     assert_eq!(l["exit_code"], Value::Null);
-    assert_eq!((&l["signal"], &l["signal_name"], &l["core_dumped"]), (&json!(11), &json!("SIGSEGV"), &json!(true)));
+    assert_eq!(
+        (&l["signal"], &l["signal_name"], &l["core_dumped"]),
+        (&json!(11), &json!("SIGSEGV"), &json!(true))
+    );
 }
 
 #[test]
 fn the_oom_killer_accuses_nobody() {
-    let e = Signal { by: SignalBy::Oom, ..samples::signal() };
+    let e = Signal {
+        by: SignalBy::Oom,
+        ..samples::signal()
+    };
     let l = line(|b| signal(b, &e));
-    assert_eq!((&l["by"], &l["sender_pid"], &l["sender_comm"]), (&json!("oom"), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&l["by"], &l["sender_pid"], &l["sender_comm"]),
+        (&json!("oom"), &Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -137,7 +189,12 @@ fn nothing_in_a_line_acts_on_a_terminal() {
     let mut buf = Vec::new();
     exec(&mut buf, &e);
     let raw = String::from_utf8(buf.clone()).expect("UTF-8");
-    assert!(raw.trim_end().chars().all(|c| !c.is_control() && !super::super::json::is_deceptive(c)), "{raw}");
+    assert!(
+        raw.trim_end()
+            .chars()
+            .all(|c| !c.is_control() && !crate::sink::json::is_deceptive(c)),
+        "{raw}"
+    );
     assert!(raw.contains("é€😀"), "what is harmless stays as it is");
     assert_eq!(parse(&buf)["argv"], json!([text]));
 }
@@ -147,7 +204,8 @@ fn a_file_holds_the_lines() {
     let dir = tempfile::tempdir().expect("tempdir");
     for (name, zstd) in [("t.jsonl", false), ("t.jsonl.zst", true)] {
         let path = dir.path().join(name);
-        let mut sink = Jsonl::new(Output::open(&Destination::File(path.clone()), zstd).expect("open"));
+        let mut sink =
+            Jsonl::new(Output::open(&Destination::File(path.clone()), zstd).expect("open"));
         sink.begin(&samples::meta()).expect("begin");
         for e in samples::every_event() {
             sink.event(&e, None).expect("event");
@@ -170,8 +228,13 @@ fn bytes_of(text: &Value, b64: Option<&Value>) -> Vec<u8> {
     let text = text.as_str().expect("a string");
     match b64 {
         Some(b64) => {
-            let bytes = STANDARD.decode(b64.as_str().expect("base64")).expect("base64");
-            assert!(std::str::from_utf8(&bytes).is_err(), "only where the text is lossy");
+            let bytes = STANDARD
+                .decode(b64.as_str().expect("base64"))
+                .expect("base64");
+            assert!(
+                std::str::from_utf8(&bytes).is_err(),
+                "only where the text is lossy"
+            );
             assert_eq!(String::from_utf8_lossy(&bytes), text);
             bytes
         }
@@ -223,7 +286,8 @@ mod schema {
     use super::*;
 
     fn schema() -> Value {
-        serde_json::from_str(include_str!("../../../docs/events.schema.json")).expect("the schema is JSON")
+        serde_json::from_str(include_str!("../../../../docs/events.schema.json"))
+            .expect("the schema is JSON")
     }
 
     #[test]
@@ -231,7 +295,10 @@ mod schema {
         let schema = schema();
         let validator = jsonschema::draft202012::new(&schema).expect("a valid schema");
         for l in every_line() {
-            let errors: Vec<_> = validator.iter_errors(&l).map(|e| format!("{}: {e}", e.instance_path)).collect();
+            let errors: Vec<_> = validator
+                .iter_errors(&l)
+                .map(|e| format!("{}: {e}", e.instance_path))
+                .collect();
             assert!(errors.is_empty(), "{errors:?}\n{l}");
         }
     }
@@ -241,12 +308,17 @@ mod schema {
         let schema = schema();
         for l in every_line() {
             let kind = l["type"].as_str().expect("type");
-            let described = schema["$defs"][kind]["properties"].as_object().expect("properties");
+            let described = schema["$defs"][kind]["properties"]
+                .as_object()
+                .expect("properties");
             for member in l.as_object().expect("object").keys() {
                 assert!(described.contains_key(member), "{kind}.{member}");
             }
         }
-        let usage = schema["$defs"]["usage"]["properties"].as_object().expect("properties").len();
+        let usage = schema["$defs"]["usage"]["properties"]
+            .as_object()
+            .expect("properties")
+            .len();
         assert_eq!(usage, 19);
     }
 
@@ -268,9 +340,19 @@ mod schema {
             let required = &schema["$defs"][l["type"].as_str().expect("type")]["required"];
             for member in required.as_array().expect("required") {
                 let member = member.as_str().expect("name");
-                assert!(!validator.is_valid(&change(&l, member, None)), "without {member}: {l}");
-                let wrong = if member == "type" { json!(1) } else { json!({"wrong": true}) };
-                assert!(!validator.is_valid(&change(&l, member, Some(wrong))), "{member} is an object: {l}");
+                assert!(
+                    !validator.is_valid(&change(&l, member, None)),
+                    "without {member}: {l}"
+                );
+                let wrong = if member == "type" {
+                    json!(1)
+                } else {
+                    json!({"wrong": true})
+                };
+                assert!(
+                    !validator.is_valid(&change(&l, member, Some(wrong))),
+                    "{member} is an object: {l}"
+                );
             }
         }
         let exit = line(|b| exit(b, &samples::exit(samples::pid(1, 0)), None));
@@ -281,7 +363,10 @@ mod schema {
             ("signal_name", json!("KILL")),
             ("ts", json!(1.5)),
         ] {
-            assert!(!validator.is_valid(&change(&exit, member, Some(to.clone()))), "{member} = {to}");
+            assert!(
+                !validator.is_valid(&change(&exit, member, Some(to.clone()))),
+                "{member} = {to}"
+            );
         }
     }
 }
