@@ -50,12 +50,33 @@ fn unicode_escape(out: &mut Vec<u8>, code: u32) {
     }
 }
 
+/// Whether all of eight bytes are ASCII that is copied as it is.
+const fn is_plain(eight: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    // Sets the high bit of a byte that is 0. The borrow may set others above it too, never any without one.
+    const fn zeros(x: u64) -> u64 {
+        x.wrapping_sub(ONES) & !x & HIGH
+    }
+    let quote = zeros(eight ^ (b'"' as u64 * ONES));
+    let backslash = zeros(eight ^ (b'\\' as u64 * ONES));
+    let del = zeros(eight ^ (0x7f * ONES));
+    let control = eight.wrapping_sub(0x20 * ONES) & !eight & HIGH;
+    (eight & HIGH) | quote | backslash | del | control == 0
+}
+
 /// Appends the contents of a JSON string, without its quotes.
 fn escape(out: &mut Vec<u8>, s: &str) {
     let bytes = s.as_bytes();
     let mut copied = 0;
     let mut i = 0;
     while let Some(&b) = bytes.get(i) {
+        if let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk)
+            && is_plain(u64::from_ne_bytes(*eight))
+        {
+            i += 8;
+            continue;
+        }
         let action = ACTION[usize::from(b)];
         if action == 0 {
             i += 1;
@@ -86,8 +107,14 @@ fn escape(out: &mut Vec<u8>, s: &str) {
     out.extend_from_slice(&bytes[copied.min(bytes.len())..]);
 }
 
+fn quoted(out: &mut Vec<u8>, s: &str) {
+    out.push(b'"');
+    escape(out, s);
+    out.push(b'"');
+}
+
 /// Appends a JSON string; what is not UTF-8 becomes U+FFFD.
-fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+fn lossy(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
         escape(out, chunk.valid());
@@ -102,6 +129,26 @@ fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     // Writing to a Vec does not fail.
     let _ = write!(out, "\"{}\"", Base64Display::new(bytes, &STANDARD));
 }
+
+/// Name of a member, with the comma and the punctuation around it, so that it
+/// is one copy of a length that the compiler knows. Made by `key!`.
+#[derive(Clone, Copy)]
+pub struct Key(&'static str);
+
+impl Key {
+    /// `text` is `,"NAME":`.
+    pub const fn new(text: &'static str) -> Self {
+        Self(text)
+    }
+}
+
+/// The [`Key`] of a literal name.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::sink::json::Key::new(concat!(",\"", $name, "\":"))
+    };
+}
+pub(super) use key;
 
 /// An object under construction. Member names are literals of this crate and
 /// need no escaping; the caller gives each once.
@@ -122,44 +169,48 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(b"}\n");
     }
 
-    fn key(&mut self, key: &str, suffix: &str) {
-        let out = &mut *self.out;
-        out.reserve(key.len() + suffix.len() + 4);
-        out.extend_from_slice(if out.last() == Some(&b'{') {
-            b"\""
-        } else {
-            b",\""
-        });
-        out.extend_from_slice(key.as_bytes());
-        out.extend_from_slice(suffix.as_bytes());
-        out.extend_from_slice(b"\":");
+    #[inline]
+    fn key(&mut self, key: Key) {
+        self.out.extend_from_slice(key.0.as_bytes());
     }
 
-    pub fn null(&mut self, key: &'static str) {
-        self.key(key, "");
+    /// `key` with `suffix` at the end of its name.
+    fn suffixed_key(&mut self, key: Key, suffix: &str) {
+        let name = key.0.strip_suffix("\":").unwrap_or(key.0);
+        for part in [name, suffix, "\":"] {
+            self.out.extend_from_slice(part.as_bytes());
+        }
+    }
+
+    #[inline]
+    pub fn null(&mut self, key: Key) {
+        self.key(key);
         self.out.extend_from_slice(b"null");
     }
 
-    pub fn num<N: itoa::Integer>(&mut self, key: &'static str, n: N) {
-        self.key(key, "");
+    #[inline]
+    pub fn num<N: itoa::Integer>(&mut self, key: Key, n: N) {
+        self.key(key);
         self.out
             .extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
     }
 
-    pub fn opt<N: itoa::Integer>(&mut self, key: &'static str, n: Option<N>) {
+    #[inline]
+    pub fn opt<N: itoa::Integer>(&mut self, key: Key, n: Option<N>) {
         match n {
             Some(n) => self.num(key, n),
             None => self.null(key),
         }
     }
 
-    pub fn bool(&mut self, key: &'static str, b: bool) {
-        self.key(key, "");
+    #[inline]
+    pub fn bool(&mut self, key: Key, b: bool) {
+        self.key(key);
         self.out
             .extend_from_slice(if b { b"true" } else { b"false" });
     }
 
-    pub fn opt_bool(&mut self, key: &'static str, b: Option<bool>) {
+    pub fn opt_bool(&mut self, key: Key, b: Option<bool>) {
         match b {
             Some(b) => self.bool(key, b),
             None => self.null(key),
@@ -167,18 +218,13 @@ impl<'a> Object<'a> {
     }
 
     /// A string that is UTF-8 for certain.
-    pub fn str(&mut self, key: &'static str, s: &str) {
-        self.suffixed(key, "", s);
+    #[inline]
+    pub fn str(&mut self, key: Key, s: &str) {
+        self.key(key);
+        quoted(self.out, s);
     }
 
-    fn suffixed(&mut self, key: &'static str, suffix: &str, s: &str) {
-        self.key(key, suffix);
-        self.out.push(b'"');
-        escape(self.out, s);
-        self.out.push(b'"');
-    }
-
-    pub fn opt_str(&mut self, key: &'static str, s: Option<&str>) {
+    pub fn opt_str(&mut self, key: Key, s: Option<&str>) {
         match s {
             Some(s) => self.str(key, s),
             None => self.null(key),
@@ -186,17 +232,17 @@ impl<'a> Object<'a> {
     }
 
     /// Bytes; where they are not UTF-8, `KEY_b64` beside them is lossless.
-    pub fn bytes(&mut self, key: &'static str, bytes: &[u8]) {
+    pub fn bytes(&mut self, key: Key, bytes: &[u8]) {
         if let Ok(s) = std::str::from_utf8(bytes) {
             return self.str(key, s);
         }
-        self.key(key, "");
-        string(self.out, bytes);
-        self.key(key, "_b64");
+        self.key(key);
+        lossy(self.out, bytes);
+        self.suffixed_key(key, "_b64");
         base64(self.out, bytes);
     }
 
-    pub fn opt_bytes(&mut self, key: &'static str, bytes: Option<&[u8]>) {
+    pub fn opt_bytes(&mut self, key: Key, bytes: Option<&[u8]>) {
         match bytes {
             Some(b) => self.bytes(key, b),
             None => self.null(key),
@@ -204,33 +250,40 @@ impl<'a> Object<'a> {
     }
 
     /// `KEY`; where it is not whole, also `KEY_state` and why (`KEY_reason`).
-    pub fn field(&mut self, key: &'static str, field: &Field<Bytes>) {
+    pub fn field(&mut self, key: Key, field: &Field<Bytes>) {
         self.opt_bytes(key, field.value().map(Bytes::as_slice));
         if !matches!(field, Field::Full(_)) {
             self.state(key, field.state(), field.reason());
         }
     }
 
-    pub fn state(&mut self, key: &'static str, state: &str, reason: Option<&str>) {
-        self.suffixed(key, "_state", state);
-        if let Some(reason) = reason {
-            self.suffixed(key, "_reason", reason);
+    pub fn state(&mut self, key: Key, state: &str, reason: Option<&str>) {
+        for (suffix, text) in [("_state", Some(state)), ("_reason", reason)] {
+            if let Some(text) = text {
+                self.suffixed_key(key, suffix);
+                quoted(self.out, text);
+            }
         }
     }
 
     /// An array of strings; where any is not UTF-8, `KEY_b64` holds them all.
-    pub fn strings<'s, I>(&mut self, key: &'static str, strings: I)
+    pub fn strings<'s, I>(&mut self, key: Key, strings: I)
     where
         I: Iterator<Item = &'s [u8]> + Clone,
     {
-        self.key(key, "");
+        self.key(key);
         let mut valid = true;
-        self.array(strings.clone(), |out, s| {
-            valid &= std::str::from_utf8(s).is_ok();
-            string(out, s);
+        self.array(strings.clone(), |out, bytes| {
+            match std::str::from_utf8(bytes) {
+                Ok(s) => quoted(out, s),
+                Err(_) => {
+                    valid = false;
+                    lossy(out, bytes);
+                }
+            }
         });
         if !valid {
-            self.key(key, "_b64");
+            self.suffixed_key(key, "_b64");
             self.array(strings, base64);
         }
     }
@@ -251,7 +304,7 @@ impl<'a> Object<'a> {
     }
 
     /// `KEY` and, always, `KEY_state`.
-    pub fn args(&mut self, key: &'static str, field: &Field<Args>) {
+    pub fn args(&mut self, key: Key, field: &Field<Args>) {
         match field.value() {
             Some(args) => self.strings(key, args.iter()),
             None => self.null(key),
@@ -259,12 +312,56 @@ impl<'a> Object<'a> {
         self.state(key, field.state(), field.reason());
     }
 
-    pub fn object(&mut self, key: &'static str, fill: impl FnOnce(&mut Object<'_>)) {
-        self.key(key, "");
-        self.out.push(b'{');
+    pub fn object(&mut self, key: Key, fill: impl FnOnce(&mut Object<'_>)) {
+        self.key(key);
+        let begin = self.out.len();
         fill(&mut Object {
             out: &mut *self.out,
         });
+        // The first member's comma is where the brace goes.
+        match self.out.get_mut(begin) {
+            Some(comma) => *comma = b'{',
+            None => self.out.push(b'{'),
+        }
         self.out.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn eight_at_a_time_agrees_with_the_table(bytes: [u8; 8], text in "[ -~]{8}") {
+            for bytes in [bytes, text.as_bytes().try_into().expect("8 bytes")] {
+                let plain = bytes.iter().all(|b| b.is_ascii() && ACTION[usize::from(*b)] == 0);
+                prop_assert_eq!(is_plain(u64::from_ne_bytes(bytes)), plain);
+            }
+        }
+    }
+
+    #[test]
+    fn every_single_byte_agrees_with_the_table() {
+        for b in 0..=255u8 {
+            let plain = b.is_ascii() && ACTION[usize::from(b)] == 0;
+            for at in 0..8 {
+                let mut bytes = *b"abcdefgh";
+                bytes[at] = b;
+                assert_eq!(is_plain(u64::from_ne_bytes(bytes)), plain, "{b:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_object_is_one() {
+        let mut out = Vec::new();
+        let mut o = Object::line(&mut out, "x");
+        o.object(key!("none"), |_| {});
+        o.object(key!("one"), |o| o.num(key!("n"), 1));
+        o.end_line();
+        assert_eq!(out, b"{\"type\":\"x\",\"none\":{},\"one\":{\"n\":1}}\n");
     }
 }

@@ -1,15 +1,22 @@
 //! Outputs. A sink takes events and process records in order of time and knows
 //! nothing of where they come from.
 
+pub mod csv;
 pub mod describe;
 pub mod escape;
+pub mod format;
 pub mod json;
 pub mod jsonl;
+pub mod log;
 pub mod names;
 pub mod output;
+pub mod per_process;
 pub mod style;
 pub mod tree;
 pub mod units;
+
+pub use format::{Encoding, Format, FormatError, SinkOptions, build, build_per_process};
+pub use output::Destination;
 
 use std::io;
 

@@ -2,16 +2,20 @@
 //! plain or as a zstd stream, written by a thread of its own so that a slow
 //! reader never holds up the pipeline.
 
+mod target;
+
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use target::{Target, Writer, is_quiet};
 
 /// Bytes that are handed to the thread at a time.
 const CHUNK: usize = 64 * 1024;
@@ -23,8 +27,6 @@ const SPARE: usize = 4;
 /// How long compressed bytes may wait inside the encoder: a capture that is
 /// killed misses no more than its last second.
 const ENCODER_FLUSH: Duration = Duration::from_millis(500);
-/// zstd's own default.
-const ZSTD_LEVEL: i32 = 3;
 
 /// Why an output cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -160,14 +162,7 @@ impl Output {
             file,
             quiet: !matches!(to, Destination::File(_)),
         };
-        let writer = if zstd {
-            let encoder = zstd::Encoder::new(target, ZSTD_LEVEL);
-            Writer::Zstd(Box::new(
-                encoder.map_err(|e| start(e, "write it without .zst"))?,
-            ))
-        } else {
-            Writer::Plain(target)
-        };
+        let writer = Writer::new(target, zstd).map_err(|e| start(e, "write it without .zst"))?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -381,77 +376,5 @@ fn run(shared: &Shared, mut writer: Writer) {
     }
 }
 
-/// Marks the error that is none: see [`Target`].
-#[derive(Debug, thiserror::Error)]
-#[error("the reader has gone")]
-struct ReaderGone;
-
-fn is_quiet(e: &io::Error) -> bool {
-    e.get_ref().is_some_and(|inner| inner.is::<ReaderGone>())
-}
-
-/// A file that waits where a non-blocking descriptor (shared with whoever set
-/// it so) has no room.
-struct Target {
-    file: File,
-    /// EPIPE is no error.
-    quiet: bool,
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.file.write(bytes) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    let mut poll = libc::pollfd {
-                        fd: self.file.as_raw_fd(),
-                        events: libc::POLLOUT,
-                        revents: 0,
-                    };
-                    // SAFETY: `poll` is one valid pollfd, and the count says one.
-                    unsafe { libc::poll(&raw mut poll, 1, -1) };
-                }
-                Err(e) if e.kind() == ErrorKind::BrokenPipe && self.quiet => {
-                    return Err(io::Error::new(ErrorKind::BrokenPipe, ReaderGone));
-                }
-                other => return other,
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-enum Writer {
-    Plain(Target),
-    Zstd(Box<zstd::Encoder<'static, Target>>),
-}
-
-impl Writer {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.write_all(bytes),
-            Self::Zstd(w) => w.write_all(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.flush(),
-            Self::Zstd(w) => w.flush(),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Zstd(w) => w.finish().map(drop),
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "output_tests.rs"]
 mod tests;

@@ -113,9 +113,11 @@ impl Sink for Tree {
         let mut nodes = std::mem::take(&mut self.nodes);
         if let Some(meta) = &self.meta
             && let Some(id) = meta.root
-            && !nodes.iter().any(|n| n.root || n.id.matches(&id))
         {
-            nodes.push(Node::unrecorded_root(id, &meta.command));
+            match nodes.iter_mut().find(|n| n.root || n.id.matches(&id)) {
+                Some(node) => node.root = true,
+                None => nodes.push(Node::unrecorded_root(id, &meta.command)),
+            }
         }
         nodes.sort_by_key(|n| (n.id.start, n.id.pid));
         let forest = Forest::new(&nodes);

@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::output::Destination;
-use super::super::samples;
 use super::*;
 use crate::model::{Args, Field};
+use crate::sink::output::Destination;
+use crate::sink::samples;
 
 fn parse(buf: &[u8]) -> Value {
     let line = buf.strip_suffix(b"\n").expect("a line ends with a newline");
@@ -192,7 +192,7 @@ fn nothing_in_a_line_acts_on_a_terminal() {
     assert!(
         raw.trim_end()
             .chars()
-            .all(|c| !c.is_control() && !super::super::json::is_deceptive(c)),
+            .all(|c| !c.is_control() && !crate::sink::json::is_deceptive(c)),
         "{raw}"
     );
     assert!(raw.contains("é€😀"), "what is harmless stays as it is");
@@ -286,7 +286,7 @@ mod schema {
     use super::*;
 
     fn schema() -> Value {
-        serde_json::from_str(include_str!("../../../docs/events.schema.json"))
+        serde_json::from_str(include_str!("../../../../docs/events.schema.json"))
             .expect("the schema is JSON")
     }
 

@@ -1,0 +1,373 @@
+//! CSV (RFC 4180): a header and one row for each process.
+//!
+//! An empty cell is not known. A text cell that a spreadsheet would run as a
+//! formula gets a `'` in front, and so does one that begins with `'`: whoever
+//! takes away one leading `'` has the text back.
+
+use std::fmt::{Display, Write};
+use std::io;
+
+use super::Sink;
+use super::escape::{command, escape};
+use super::names::signal_name;
+use super::output::Output;
+use crate::model::{Args, Bytes, Comm, End, Exec, Field, Meta, ProcId, Process, Signal, SignalBy};
+
+/// One cell, reused for all.
+#[derive(Default)]
+struct Cell(String);
+
+impl Cell {
+    fn value(&mut self, value: Option<impl Display>) {
+        if let Some(value) = value {
+            // Writing to a String does not fail.
+            let _ = write!(self.0, "{value}");
+        }
+    }
+
+    fn text(&mut self, bytes: Option<&[u8]>) {
+        escape(&mut self.0, bytes.unwrap_or_default());
+        self.neutralise();
+    }
+
+    fn field(&mut self, field: Option<&Field<Bytes>>) {
+        self.text(field.and_then(Field::value).map(Bytes::as_slice));
+    }
+
+    fn args(&mut self, field: Option<&Field<Args>>) {
+        if let Some(args) = field.and_then(Field::value) {
+            command(&mut self.0, args.iter(), usize::MAX, false);
+            self.neutralise();
+        }
+    }
+
+    /// Spreadsheets run what begins like this; TAB and CR are escaped already.
+    fn neutralise(&mut self) {
+        if self
+            .0
+            .starts_with(['=', '+', '-', '@', '\'', '＝', '＋', '－', '＠'])
+        {
+            self.0.insert(0, '\'');
+        }
+    }
+}
+
+/// A column: its name, and what it shows of a process.
+type Column = (&'static str, fn(&mut Cell, &Process));
+
+fn exec(p: &Process) -> Option<&Exec> {
+    p.exec.as_deref()
+}
+
+/// The killer, unless it was the kernel for want of memory: who ran then is innocent.
+fn killer(p: &Process) -> Option<&Signal> {
+    p.killed_by.as_deref().filter(|s| s.by != SignalBy::Oom)
+}
+
+fn precision(id: Option<ProcId>) -> Option<&'static str> {
+    id.map(|id| id.precision.name())
+}
+
+macro_rules! usage_columns {
+    ($($name:ident)*) => {
+        [$((stringify!($name), |c, p| c.value(p.usage.$name)),)*]
+    };
+}
+
+const IDENTITY: &[Column] = &[
+    ("pid", |c, p| c.value(Some(p.id.pid))),
+    ("start", |c, p| c.value(Some(p.id.start))),
+    ("start_precision", |c, p| c.value(precision(Some(p.id)))),
+    ("end", |c, p| c.value(p.end)),
+    ("running", |c, p| c.value(Some(p.end.is_none()))),
+    ("ppid", |c, p| c.value(p.parent.map(|i| i.pid))),
+    ("parent_start", |c, p| c.value(p.parent.map(|i| i.start))),
+    ("parent_start_precision", |c, p| {
+        c.value(precision(p.parent))
+    }),
+    ("orig_ppid", |c, p| c.value(p.orig_parent.map(|i| i.pid))),
+    ("orig_parent_start", |c, p| {
+        c.value(p.orig_parent.map(|i| i.start))
+    }),
+    ("orig_parent_start_precision", |c, p| {
+        c.value(precision(p.orig_parent))
+    }),
+    ("ns_pid", |c, p| {
+        c.value(p.ns_pid.or_else(|| exec(p)?.ns_pid))
+    }),
+    ("kthread", |c, p| c.value(Some(p.kthread))),
+    ("seeded", |c, p| c.value(Some(p.seeded))),
+    ("fork_seen", |c, p| c.value(Some(p.fork_seen))),
+    ("root", |c, p| c.value(Some(p.root))),
+];
+
+const PROGRAM: &[Column] = &[
+    ("comm", |c, p| c.text(Some(p.comm.as_slice()))),
+    ("exe", |c, p| c.text(p.exe.as_ref().map(Bytes::as_slice))),
+    ("execs", |c, p| c.value(Some(p.execs))),
+    ("exec_ts", |c, p| c.value(exec(p).map(|e| e.ts))),
+    ("filename", |c, p| c.field(exec(p).map(|e| &e.filename))),
+    ("argv", |c, p| c.args(exec(p).map(|e| &e.argv))),
+    ("argv_state", |c, p| {
+        c.value(Some(exec(p).map_or("missing", |e| e.argv.state())))
+    }),
+    ("env", |c, p| c.args(exec(p).and_then(|e| e.env.as_ref()))),
+    ("env_state", |c, p| {
+        c.value(exec(p).and_then(|e| e.env.as_ref()).map(Field::state))
+    }),
+    ("cwd", |c, p| c.field(exec(p).map(|e| &e.cwd))),
+    ("uid", |c, p| c.value(p.uid.or_else(|| exec(p)?.uid))),
+    ("euid", |c, p| c.value(exec(p).and_then(|e| e.euid))),
+    ("gid", |c, p| c.value(p.gid.or_else(|| exec(p)?.gid))),
+    ("egid", |c, p| c.value(exec(p).and_then(|e| e.egid))),
+    ("loginuid", |c, p| c.value(exec(p).and_then(|e| e.loginuid))),
+    ("sid", |c, p| c.value(exec(p).and_then(|e| e.sid))),
+    ("pgid", |c, p| c.value(exec(p).and_then(|e| e.pgid))),
+    ("tty", |c, p| {
+        c.text(exec(p).and_then(|e| e.tty.as_ref()).map(Bytes::as_slice))
+    }),
+    ("cgroup", |c, p| c.field(exec(p).map(|e| &e.cgroup))),
+    ("by_kernel", |c, p| c.value(exec(p).map(|e| e.by_kernel))),
+];
+
+const OUTCOME: &[Column] = &[
+    ("exit_code", |c, p| {
+        c.value(p.status.and_then(|s| s.exit_code))
+    }),
+    ("signal", |c, p| c.value(p.status.and_then(|s| s.signal))),
+    ("signal_name", |c, p| {
+        c.value(p.status.and_then(|s| signal_name(s.signal?)))
+    }),
+    ("core_dumped", |c, p| {
+        c.value(p.status.map(|s| s.core_dumped))
+    }),
+    ("killed_by", |c, p| {
+        c.value(p.killed_by.as_deref().map(|s| s.by.name()))
+    }),
+    ("killed_by_pid", |c, p| {
+        c.value(killer(p).and_then(|s| s.sender).map(|i| i.pid))
+    }),
+    ("killed_by_start", |c, p| {
+        c.value(killer(p).and_then(|s| s.sender).map(|i| i.start))
+    }),
+    ("killed_by_comm", |c, p| {
+        c.text(
+            killer(p)
+                .and_then(|s| s.sender_comm.as_ref())
+                .map(Comm::as_slice),
+        )
+    }),
+    ("wall_ns", |c, p| c.value(p.wall_ns())),
+    ("threads", |c, p| c.value(p.threads)),
+    ("usage_final", |c, p| c.value(Some(p.usage.is_final))),
+];
+
+const USAGE: [Column; 18] = usage_columns! {
+    utime_ns stime_ns cpu_ns max_rss_bytes max_rss_upper_bytes minflt majflt nvcsw nivcsw inblock oublock
+    read_bytes write_bytes cancelled_write_bytes rchar wchar run_delay_ns blkio_delay_ns
+};
+
+fn columns() -> impl Iterator<Item = &'static Column> {
+    [IDENTITY, PROGRAM, OUTCOME, &USAGE].into_iter().flatten()
+}
+
+/// Writes a row when a process is complete.
+pub struct Csv {
+    /// `None` after the end.
+    csv: Option<csv::Writer<Output>>,
+    cell: Cell,
+}
+
+impl Csv {
+    pub fn new(out: Output) -> Self {
+        Self {
+            csv: Some(csv::Writer::from_writer(out)),
+            cell: Cell::default(),
+        }
+    }
+
+    fn writer(&mut self) -> io::Result<(&mut csv::Writer<Output>, &mut Cell)> {
+        let ended = || io::Error::other("a row after the end");
+        Ok((self.csv.as_mut().ok_or_else(ended)?, &mut self.cell))
+    }
+}
+
+impl Sink for Csv {
+    fn begin(&mut self, _: &Meta) -> io::Result<()> {
+        let (csv, _) = self.writer()?;
+        Ok(csv.write_record(columns().map(|(name, _)| name))?)
+    }
+
+    fn process(&mut self, p: &Process) -> io::Result<()> {
+        let (csv, cell) = self.writer()?;
+        for (_, fill) in columns() {
+            cell.0.clear();
+            fill(cell, p);
+            csv.write_field(&cell.0)?;
+        }
+        Ok(csv.write_record(None::<&[u8]>)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer()?.0.flush()
+    }
+
+    fn end(&mut self, _: &End) -> io::Result<()> {
+        match self.csv.take() {
+            Some(csv) => csv.into_inner().map_err(|e| e.into_error())?.finish(),
+            None => Ok(()),
+        }
+    }
+
+    fn backlog(&self) -> usize {
+        self.csv.as_ref().map_or(0, |csv| csv.get_ref().backlog())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use super::super::output::Destination;
+    use super::super::samples::{end, every_process, exec, meta, pid, process};
+    use super::*;
+    use crate::model::Usage;
+
+    fn rows(records: &[Process]) -> Vec<HashMap<String, String>> {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let path = dir.path().join("p.csv");
+        let mut sink =
+            Csv::new(Output::open(&Destination::File(path.clone()), false).expect("open"));
+        sink.begin(&meta()).expect("begin");
+        for p in records {
+            sink.process(p).expect("process");
+        }
+        sink.flush().expect("flush");
+        sink.end(&end()).expect("end");
+        let mut reader = csv::Reader::from_path(path).expect("read");
+        reader
+            .deserialize()
+            .map(|row| row.expect("a row"))
+            .collect()
+    }
+
+    #[test]
+    fn a_row_for_each_process() {
+        let rows = rows(&every_process());
+        assert_eq!(rows.len(), every_process().len());
+        let whole = &rows[1];
+        for (name, value) in [
+            ("pid", "101"),
+            ("exe", "/bin/ls"),
+            ("argv", "/bin/ls -l =1+1"),
+            ("exit_code", "0"),
+            ("signal", ""),
+            ("cpu_ns", "5100000"),
+            ("blkio_delay_ns", ""),
+            ("running", "false"),
+        ] {
+            assert_eq!(whole[name], value, "{name}");
+        }
+        let running = &rows[3];
+        for name in [
+            "end",
+            "exit_code",
+            "core_dumped",
+            "wall_ns",
+            "cpu_ns",
+            "threads",
+            "ppid",
+        ] {
+            assert_eq!(running[name], "", "{name}");
+        }
+        assert_eq!(
+            (
+                rows[4]["signal_name"].as_str(),
+                rows[4]["killed_by_comm"].as_str()
+            ),
+            ("SIGKILL", "sh")
+        );
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: Vec<_> = columns().map(|(name, _)| name).collect();
+        let unique: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(names.len(), unique.len());
+    }
+
+    #[test]
+    fn every_member_of_the_json_record_is_a_column() {
+        let mut line = Vec::new();
+        crate::sink::jsonl::process(&mut line, &every_process()[4]);
+        let line: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+        for member in line
+            .as_object()
+            .expect("object")
+            .keys()
+            .filter(|m| !["type", "usage"].contains(&m.as_str()))
+        {
+            assert!(columns().any(|(name, _)| name == member), "{member}");
+        }
+        for member in line["usage"]
+            .as_object()
+            .expect("object")
+            .keys()
+            .filter(|m| *m != "final")
+        {
+            assert!(columns().any(|(name, _)| name == member), "{member}");
+        }
+    }
+
+    #[test]
+    fn spreadsheets_run_nothing() {
+        for (file, cell) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("\t=1", "\\t=1"),
+            ("'=1", "''=1"),
+            ("a,\"b\"", "a,\"b\""),
+            ("two\nlines\x1b", "two\\nlines\\x1b"),
+        ] {
+            let mut e = exec(pid(1, 0), &["x"]);
+            e.filename = super::super::samples::full(file);
+            e.argv = Field::Full(Args::from_strings(["-rf"]));
+            let rows = rows(&[Process {
+                exec: Some(Arc::new(e)),
+                ..process(pid(1, 0), None, &["x"], 1)
+            }]);
+            assert_eq!(rows[0]["filename"], cell);
+            assert_eq!(rows[0]["argv"], "'-rf");
+        }
+    }
+
+    #[test]
+    fn every_counter_is_a_column() {
+        // A new counter must not be forgotten: this fails to compile then.
+        let Usage {
+            is_final: _,
+            utime_ns: _,
+            stime_ns: _,
+            cpu_ns: _,
+            max_rss_bytes: _,
+            max_rss_upper_bytes: _,
+            minflt: _,
+            majflt: _,
+            nvcsw: _,
+            nivcsw: _,
+            inblock: _,
+            oublock: _,
+            read_bytes: _,
+            write_bytes: _,
+            cancelled_write_bytes: _,
+            rchar: _,
+            wchar: _,
+            run_delay_ns: _,
+            blkio_delay_ns: _,
+        } = Usage::default();
+        assert_eq!(USAGE.len(), 18);
+    }
+}

@@ -1,0 +1,257 @@
+//! Which format an output has, by its ending or by name, and the sink for it.
+
+use std::path::Path;
+
+use super::Sink;
+use super::csv::Csv;
+use super::jsonl::Jsonl;
+use super::log::Log;
+use super::output::{Destination, OpenError, Output};
+use super::per_process::PerProcess;
+use super::tree::{Tree, TreeOptions};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Jsonl,
+    Csv,
+    /// Tree and summary at the end.
+    Text,
+    /// A line for each event as it happens.
+    Log,
+}
+
+/// Endings and names, in the order in which messages list them.
+const KNOWN: [(&str, Format); 4] = [
+    ("jsonl", Format::Jsonl),
+    ("csv", Format::Csv),
+    ("txt", Format::Text),
+    ("log", Format::Log),
+];
+
+/// Why there is no format for an output.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    #[error("the ending of {0:?} names no known format; known are {known}; choose one, or add --format NAME", known = endings())]
+    Ending(String),
+    #[error("unknown format {0:?}; known are {known}", known = names())]
+    Name(String),
+    #[error("standard output has no ending: add --format NAME; known are {known}", known = names())]
+    NoEnding,
+    #[error(
+        "-ff writes one file for each process as jsonl or log, not as {0}: choose -o FILE.jsonl or -o FILE.log"
+    )]
+    PerProcess(&'static str),
+    #[error("-ff needs files that it can append to, and a compressed one is none: leave .zst away")]
+    PerProcessZstd,
+    #[error("-ff needs -o FILE: it writes FILE.PID for each process")]
+    PerProcessStream,
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+fn names() -> String {
+    KNOWN.map(|(name, _)| name).join(", ")
+}
+
+fn endings() -> String {
+    format!(
+        "{}, each also with .zst",
+        KNOWN.map(|(name, _)| format!(".{name}")).join(", ")
+    )
+}
+
+/// A format, and whether the stream is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    pub format: Format,
+    pub zstd: bool,
+}
+
+impl Format {
+    /// For `--format`.
+    pub fn from_name(name: &str) -> Result<Self, FormatError> {
+        let known = KNOWN.iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, format)| *format)
+            .ok_or_else(|| FormatError::Name(name.into()))
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Jsonl => "jsonl",
+            Self::Csv => "csv",
+            Self::Text => "txt",
+            Self::Log => "log",
+        }
+    }
+}
+
+impl Encoding {
+    /// By the ending of `path`; `format` overrides all but `.zst`.
+    pub fn from_path(path: &Path, format: Option<Format>) -> Result<Self, FormatError> {
+        let extension = |p: &Path| p.extension().and_then(|e| e.to_str()).map(str::to_owned);
+        let mut stem = path.to_path_buf();
+        let zstd = extension(path).is_some_and(|e| e == "zst");
+        if zstd {
+            stem.set_extension("");
+        }
+        if let Some(format) = format {
+            return Ok(Self { format, zstd });
+        }
+        if path.as_os_str() == "-" {
+            return Err(FormatError::NoEnding);
+        }
+        let unknown = || FormatError::Ending(path.to_string_lossy().into_owned());
+        let format =
+            Format::from_name(&extension(&stem).ok_or_else(unknown)?).map_err(|_| unknown())?;
+        Ok(Self { format, zstd })
+    }
+}
+
+/// What sinks for people need to know; the others ignore it.
+pub type SinkOptions = TreeOptions;
+
+/// Opens `to` and makes the sink that writes `encoding` there.
+pub fn build(
+    to: &Destination,
+    encoding: Encoding,
+    options: SinkOptions,
+) -> Result<Box<dyn Sink>, FormatError> {
+    let out = Output::open(to, encoding.zstd)?;
+    Ok(match encoding.format {
+        Format::Jsonl => Box::new(Jsonl::new(out)),
+        Format::Csv => Box::new(Csv::new(out)),
+        Format::Text => Box::new(Tree::new(out, options)),
+        Format::Log => Box::new(Log::new(out, options.style, options.width)),
+    })
+}
+
+/// The same for `-ff`: a file for each process beside `to`.
+pub fn build_per_process(
+    to: &Destination,
+    encoding: Encoding,
+) -> Result<Box<dyn Sink>, FormatError> {
+    let Destination::File(path) = to else {
+        return Err(FormatError::PerProcessStream);
+    };
+    if encoding.zstd {
+        return Err(FormatError::PerProcessZstd);
+    }
+    let jsonl = match encoding.format {
+        Format::Jsonl => true,
+        Format::Log | Format::Text => false,
+        Format::Csv => return Err(FormatError::PerProcess(encoding.format.name())),
+    };
+    Ok(Box::new(PerProcess::new(
+        path,
+        jsonl,
+        Output::open(to, false)?,
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::samples::{end, every_event, every_process, meta};
+
+    fn of(path: &str) -> Result<Encoding, FormatError> {
+        Encoding::from_path(Path::new(path), None)
+    }
+
+    #[test]
+    fn endings_name_formats() {
+        for (path, format, zstd) in [
+            ("a.jsonl", Format::Jsonl, false),
+            ("dir.csv/a.jsonl.zst", Format::Jsonl, true),
+            ("a.b.csv", Format::Csv, false),
+            ("a.txt.zst", Format::Text, true),
+            ("x.log", Format::Log, false),
+        ] {
+            assert_eq!(of(path).expect(path), Encoding { format, zstd });
+        }
+        for path in ["a", "a.", "a.json5", ".zst", "a.zst", "", "jsonl"] {
+            let error = of(path).expect_err(path).to_string();
+            assert!(error.contains(".jsonl, .csv, .txt, .log"), "{error}");
+        }
+        assert!(
+            of("-")
+                .expect_err("no ending")
+                .to_string()
+                .contains("--format")
+        );
+    }
+
+    #[test]
+    fn a_name_overrides() {
+        let encoding = Encoding::from_path(Path::new("-"), Some(Format::Csv)).expect("a name");
+        assert_eq!(
+            encoding,
+            Encoding {
+                format: Format::Csv,
+                zstd: false
+            }
+        );
+        let encoding =
+            Encoding::from_path(Path::new("x.zst"), Some(Format::Jsonl)).expect("a name");
+        assert!(encoding.zstd);
+        assert!(
+            Format::from_name("xml")
+                .expect_err("unknown")
+                .to_string()
+                .contains("jsonl, csv, txt, log")
+        );
+        for (name, format) in KNOWN {
+            assert_eq!(
+                (Format::from_name(name).expect(name), format.name()),
+                (format, name)
+            );
+        }
+    }
+
+    #[test]
+    fn sinks_of_all_formats_run_side_by_side() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        for ending in ["jsonl", "csv", "txt", "log"] {
+            for zst in ["", ".zst"] {
+                let path = dir.path().join(format!("t.{ending}{zst}"));
+                let encoding = Encoding::from_path(&path, None).expect("known");
+                let to = Destination::File(path);
+                sinks.push(build(&to, encoding, SinkOptions::default()).expect("open"));
+            }
+        }
+        for sink in &mut sinks {
+            sink.begin(&meta()).expect("begin");
+            every_event()
+                .iter()
+                .for_each(|e| sink.event(e, None).expect("event"));
+            every_process()
+                .iter()
+                .for_each(|p| sink.process(p).expect("process"));
+            sink.flush().expect("flush");
+            sink.end(&end()).expect("end");
+            assert_eq!(sink.backlog(), 0);
+        }
+        for ending in ["jsonl", "csv", "txt", "log"] {
+            let read = |name: String| std::fs::read(dir.path().join(name)).expect("read");
+            let (plain, packed) = (read(format!("t.{ending}")), read(format!("t.{ending}.zst")));
+            assert!(!plain.is_empty());
+            assert_eq!(zstd::decode_all(packed.as_slice()).expect("zstd"), plain);
+        }
+    }
+
+    #[test]
+    fn per_process_files_need_a_plain_file_of_lines() {
+        let refused = |to: &Destination, format, zstd| {
+            build_per_process(to, Encoding { format, zstd })
+                .err()
+                .expect("refused")
+                .to_string()
+        };
+        assert!(refused(&Destination::Stdout, Format::Jsonl, false).contains("-o FILE"));
+        let file = Destination::File("x.csv".into());
+        assert!(refused(&file, Format::Csv, false).contains("FILE.jsonl"));
+        assert!(refused(&file, Format::Jsonl, true).contains(".zst"));
+    }
+}
