@@ -48,17 +48,21 @@ fn capabilities(facts: &Facts) -> Finding {
     if lacking.is_empty() {
         return Finding::ok(name, "CAP_BPF, CAP_PERFMON");
     }
-    let remedy = if facts.root {
-        "start the container with --cap-add BPF --cap-add PERFMON, or run tracer on the host"
-    } else {
-        "sudo tracer ..."
-    };
     Finding::missing(
         name,
         format!("no {}", lacking.join(", no ")),
         "the kernel refuses eBPF programs",
-        remedy,
+        privileges(facts),
     )
+}
+
+/// How to get the capabilities.
+const fn privileges(facts: &Facts) -> &'static str {
+    if facts.root {
+        "start the container with --cap-add BPF --cap-add PERFMON, or run tracer on the host"
+    } else {
+        "sudo tracer ..."
+    }
 }
 
 fn syscall(facts: &Facts) -> Finding {
@@ -77,7 +81,7 @@ fn syscall(facts: &Facts) -> Finding {
             "the kernel is locked down (confidentiality); boot without lockdown=confidentiality, or use --backend ptrace"
                 .to_owned()
         }
-        _ if !facts.has_capability(CAP_SYS_ADMIN) && !facts.has_capability(CAP_BPF) => "sudo tracer ...".to_owned(),
+        _ if !facts.has_capability(CAP_SYS_ADMIN) && !facts.has_capability(CAP_BPF) => privileges(facts).to_owned(),
         _ => unblock(facts, "bpf(2)"),
     };
     Finding::missing(name, found, "no eBPF program can be loaded", remedy)

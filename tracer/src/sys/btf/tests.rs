@@ -204,7 +204,7 @@ fn the_running_kernel_resolves() {
         begin.elapsed()
     );
     assert_eq!(offsets.task_tgid, offsets.task_pid + 4);
-    assert_eq!(offsets.cred_gid, offsets.cred_uid + 4);
+    assert_eq!(offsets.cred_egid, offsets.cred_euid + 4);
     assert_eq!(offsets.mm_arg_end, offsets.mm_arg_start + 8);
     assert_eq!(offsets.mm_env_start, offsets.mm_arg_start + 16);
     assert_eq!(offsets.task_stime, offsets.task_utime + 8);
