@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
-use tracer_common::config::MAX_UIDS;
+use tracer_common::config::{MAX_CGROUPS, MAX_UIDS};
 
-pub use output::{Destination, Format, Output};
+pub use output::{Format, Output};
 
 use crate::sys::users::{self, User};
 
@@ -255,10 +255,15 @@ impl Trace {
             }
             _ => {}
         }
-        if self.uid_filter.len() > MAX_UIDS {
-            return fault(&format!(
-                "--uid-filter can be given {MAX_UIDS} times at most; leave some out"
-            ));
+        for (option, count, most) in [
+            ("--uid-filter", self.uid_filter.len(), MAX_UIDS),
+            ("--cgroup", self.cgroup.len(), MAX_CGROUPS),
+        ] {
+            if count > most {
+                return fault(&format!(
+                    "{option} can be given {most} times at most; leave some out"
+                ));
+            }
         }
         self.outputs().map(|_| ())
     }

@@ -1,5 +1,6 @@
 //! tracer: shows every process that a command, or a whole machine, runs.
 
+pub mod check;
 pub mod cli;
 pub mod cmd;
 pub mod decode;

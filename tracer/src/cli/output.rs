@@ -1,8 +1,10 @@
 //! Which format a file of `-o` gets.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ValueEnum;
+
+use crate::sink::output::Destination;
 
 // Not doc comments on the variants: clap would make --help three times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -13,12 +15,6 @@ pub enum Format {
     Csv,
     // The tree and the summary.
     Txt,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
-    Stdout,
-    File(PathBuf),
 }
 
 /// One `-o`.
@@ -34,9 +30,10 @@ impl Output {
     /// `forced` is that of `--format`; without it the ending decides, and
     /// stdout is JSONL.
     pub(super) fn new(path: &Path, forced: Option<Format>) -> Result<Self, String> {
-        if path == Path::new("-") {
+        let to = Destination::from_arg(path);
+        if to == Destination::Stdout {
             return Ok(Self {
-                to: Destination::Stdout,
+                to,
                 format: forced.unwrap_or(Format::Jsonl),
                 zstd: false,
             });
@@ -60,11 +57,7 @@ impl Output {
                 )
             })?,
         };
-        Ok(Self {
-            to: Destination::File(path.to_path_buf()),
-            format,
-            zstd,
-        })
+        Ok(Self { to, format, zstd })
     }
 }
 

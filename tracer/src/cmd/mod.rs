@@ -1,4 +1,5 @@
 //! One file for each subcommand.
 
+pub mod check;
 mod outputs;
 pub mod trace;

@@ -71,7 +71,7 @@ const fn remedy(errno: i32) -> &'static str {
         libc::ETXTBSY => "somebody has the file open for writing",
         libc::ELOOP => "too many symbolic links or nested interpreters",
         libc::ENOEXEC => "it is not a program for this machine",
-        _ => "the file can perhaps be run by hand to see more",
+        _ => "run it without tracer to see whether the fault is tracer's",
     }
 }
 

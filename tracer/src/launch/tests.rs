@@ -32,7 +32,7 @@ fn exit_codes_are_those_of_env() {
     let dir = tempfile::tempdir().unwrap();
     let plain = file(dir.path(), "plain", 0o644, "exit 1");
     let interpreter = file(dir.path(), "interpreter", 0o755, "#!/no/such/interpreter\n");
-    let corrupt = file(dir.path(), "corrupt", 0o755, "\x7fELF\x02\x01\x01");
+    let script = file(dir.path(), "script", 0o755, "exit 5\n");
     let directory = dir.path().to_str().unwrap();
     let beyond = format!("{plain}/beyond");
     for command in [
@@ -44,7 +44,7 @@ fn exit_codes_are_those_of_env() {
         &[""],
         &[&plain],
         &[&interpreter],
-        &[&corrupt],
+        &[&script],
         &[directory],
         &[&beyond],
     ] {

@@ -189,6 +189,47 @@ fn types_that_contain_themselves_end_in_an_error() {
 }
 
 #[test]
+fn recorded_kernels_resolve_as_pahole_says() {
+    let recorded: [(&[u8], &str, Option<(u32, u32)>, u32); 3] = [
+        (
+            include_bytes!("testdata/6.1.btf.zst"),
+            include_str!("testdata/6.1.txt"),
+            None,
+            2,
+        ),
+        (
+            include_bytes!("testdata/6.12.btf.zst"),
+            include_str!("testdata/6.12.txt"),
+            Some((40, 4)),
+            2,
+        ),
+        (
+            include_bytes!("testdata/6.18.btf.zst"),
+            include_str!("testdata/6.18.txt"),
+            Some((40, 4)),
+            3,
+        ),
+    ];
+    for (packed, truth, counters, exit_params) in recorded {
+        let data = zstd::decode_all(packed).unwrap();
+        let btf = Btf::parse(&data).unwrap();
+        assert!(truth.lines().count() > 80);
+        for line in truth.lines() {
+            let (place, offset) = line.split_once(' ').unwrap();
+            let (structure, member) = place.split_once('.').unwrap();
+            let found = btf.member_offset(structure, member).unwrap();
+            assert_eq!(found, Some(offset.parse().unwrap()), "{place}");
+        }
+        // The counters became percpu_counters in 6.2.
+        assert_eq!(btf.array("mm_struct", "rss_stat").unwrap(), counters);
+        let atomics = btf.array("mm_struct", "rss_stat.count").unwrap();
+        assert_eq!(atomics.is_some(), counters.is_none());
+        let params = btf.typedef_params("btf_trace_sched_process_exit").unwrap();
+        assert_eq!(params, Some(exit_params));
+    }
+}
+
+#[test]
 fn the_running_kernel_resolves() {
     let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
         eprintln!("skipped: this kernel has no readable /sys/kernel/btf/vmlinux");
@@ -204,7 +245,7 @@ fn the_running_kernel_resolves() {
         begin.elapsed()
     );
     assert_eq!(offsets.task_tgid, offsets.task_pid + 4);
-    assert_eq!(offsets.cred_gid, offsets.cred_uid + 4);
+    assert_eq!(offsets.cred_egid, offsets.cred_euid + 4);
     assert_eq!(offsets.mm_arg_end, offsets.mm_arg_start + 8);
     assert_eq!(offsets.mm_env_start, offsets.mm_arg_start + 16);
     assert_eq!(offsets.task_stime, offsets.task_utime + 8);
