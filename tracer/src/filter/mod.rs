@@ -1,4 +1,5 @@
 //! What is shown: comm globs for the kernel side, and the sink-side half of
 //! `--failed`.
 
+pub mod failed;
 pub mod glob;
