@@ -2,8 +2,9 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
+    os::fd::AsRawFd as _,
     path::Path,
-    process::Stdio,
+    process::{self, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -38,8 +39,7 @@ pub struct Outcome {
 impl Machine<'_> {
     /// Runs the guest to its end; its output is passed on to stdout line by line.
     pub fn run(&self) -> Result<Outcome> {
-        let mut initramfs =
-            tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        let mut initramfs = tempfile::tempfile().context("cannot make a temporary file")?;
         initramfs
             .write_all(self.initramfs)
             .context("cannot write the initramfs")?;
@@ -71,7 +71,12 @@ impl Machine<'_> {
             .arg("-kernel")
             .arg(self.kernel)
             .arg("-initrd")
-            .arg(initramfs.path());
+            // The file has no name, so that nothing is left behind however this ends.
+            .arg(format!(
+                "/proc/{}/fd/{}",
+                process::id(),
+                initramfs.as_raw_fd()
+            ));
         let mut child = qemu
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
