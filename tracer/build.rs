@@ -6,6 +6,7 @@ mod bpf_toolchain;
 use std::{
     env,
     path::{Path, PathBuf},
+    process::ExitCode,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -14,7 +15,17 @@ use bpf_toolchain::{BOOTSTRAP, BpfToolchain, OVERRIDE, workspace_root};
 
 const PACKAGE: &str = "tracer-ebpf";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match build() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<()> {
     let manifest_dir =
         PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR")?);
     let root = workspace_root(&manifest_dir);

@@ -106,6 +106,8 @@ fn kernel_clippy(toolchain: &BpfToolchain) -> Result<()> {
         ])
         .args(["--target", "bpfel-unknown-none", "--target-dir"])
         .arg(target_dir)
+        // Without this rustup tells each time that a linked toolchain has no cargo and which one it takes.
+        .env("RUSTUP_LOG", "error")
         .env(
             "RUSTFLAGS",
             format!("--cfg=bpf_target_arch=\"{}\"", std::env::consts::ARCH),

@@ -22,7 +22,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         check::full_deny()?;
     }
     done("checks");
-    let (mut summary, passed) = test::run(None)?;
+    let (mut summary, passed) = test::run(&test::Args::default())?;
     done("tests on this kernel");
     let guests = vm::test()?;
     done("tests in qemu");

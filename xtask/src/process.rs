@@ -18,8 +18,11 @@ use crate::paths;
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Shows the command, runs it, and fails unless it succeeds.
+///
+/// All its output goes to stderr: stdout is for what the user asked for, maybe the output of a traced command.
 pub fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {}", display(command));
+    command.stdin(Stdio::null()).stdout(io::stderr());
     let status = command
         .status()
         .with_context(|| format!("cannot run {}", display(command)))?;

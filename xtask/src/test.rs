@@ -17,14 +17,18 @@ const PACKAGE: &str = "tracer-tests";
 /// Build the release, then run all tests of the workspace
 ///
 /// Tests that need root or BPF say that they are skipped where these are missing.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct Args {
     /// Run only the tests whose names contain this
     filter: Option<String>,
+
+    /// More for each test executable, such as --nocapture
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
 }
 
 pub fn main(args: &Args) -> Result<ExitCode> {
-    let (summary, passed) = run(args.filter.as_deref())?;
+    let (summary, passed) = run(args)?;
     println!("{summary}");
     Ok(if passed {
         ExitCode::SUCCESS
@@ -34,7 +38,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// Runs the tests; the second value tells whether the test runner was content.
-pub fn run(filter: Option<&str>) -> Result<(Summary, bool)> {
+pub fn run(args: &Args) -> Result<(Summary, bool)> {
     build::release_quietly()?;
     let mut cargo = process::cargo();
     cargo
@@ -47,7 +51,8 @@ pub fn run(filter: Option<&str>) -> Result<(Summary, bool)> {
             "--",
         ])
         .args(stdout().is_terminal().then_some("--color=always"))
-        .args(filter)
+        .args(&args.args)
+        .args(&args.filter)
         .env("TRACER_BIN", paths::tracer())
         .env("TRACER_FIXTURES", fixtures()?)
         .stdout(Stdio::piped());

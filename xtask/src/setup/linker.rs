@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::apt;
+use super::{apt, toolchain::install_compiler};
 use crate::{
     bpf_toolchain::{BpfToolchain, LINKER_VERSION},
     paths,
@@ -41,6 +41,7 @@ pub fn install(toolchain: &BpfToolchain) -> Result<()> {
     let (Some(bin), Some(root)) = (bin, root) else {
         bail!("{} has no parent directory", place.display());
     };
+    install_compiler("c++", &["g++"])?;
     let prefix = llvm_prefix(llvm)?;
     eprintln!(
         "xtask: building bpf-linker {LINKER_VERSION} for LLVM {llvm} into {}: some two minutes",
@@ -101,7 +102,9 @@ fn llvm_prefix(llvm: u32) -> Result<PathBuf> {
         );
     }
     let [dev, polly] = [format!("llvm-{llvm}-dev"), format!("libpolly-{llvm}-dev")];
-    apt::install(&[&dev, &polly], &format!("LLVM {llvm}, for bpf-linker"))?;
+    apt::install(&[&dev, &polly], &format!("LLVM {llvm}, for bpf-linker")).with_context(|| {
+        format!("no LLVM {llvm} for bpf-linker; the LLVM project's own apt archive has it too")
+    })?;
     if !is_there() {
         bail!(
             "{dev} is installed, but {} is not what was expected",

@@ -37,12 +37,12 @@ pub fn main(_args: &Args) -> Result<ExitCode> {
 pub fn for_build() -> Result<BpfToolchain> {
     if let Some(toolchain) = BpfToolchain::find()
         && linker::is_built(&toolchain)
-        && toolchain::has_c_compiler()
+        && toolchain::has_compiler("cc")
     {
         return Ok(toolchain);
     }
     let _lock = lock::take()?;
-    toolchain::install_c_compiler()?;
+    toolchain::install_compiler("cc", &["gcc", "libc6-dev"])?;
     let toolchain = toolchain::install()?;
     linker::install(&toolchain)?;
     Ok(toolchain)

@@ -12,25 +12,26 @@ use crate::{
 
 /// Debian's compiler and its ready `core` for BPF.
 const PACKAGES: [&str; 2] = ["rustc-web", "libstd-rust-web-dev-bpf"];
+/// The other way to a compiler for BPF.
+const NIGHTLY: &str = "rustup toolchain install nightly --profile minimal --component rust-src";
 /// The linter that goes with it.
 const CLIPPY: &str = "rust-web-clippy";
 const TARGET: &str = "/usr/lib/rustlib/bpfel-unknown-none";
 
-/// Crates in the user side and bpf-linker have C parts.
-pub fn has_c_compiler() -> bool {
-    process::on_path("cc") && process::on_path("c++") && Path::new("/usr/include/stdlib.h").exists()
+/// Whether there is this compiler (cc, c++), with the C library's headers.
+pub fn has_compiler(program: &str) -> bool {
+    process::on_path(program) && Path::new("/usr/include/stdlib.h").exists()
 }
 
-pub fn install_c_compiler() -> Result<()> {
-    if has_c_compiler() {
+/// Installs the compiler unless it is there: parts of the user side and of bpf-linker are C and C++.
+pub fn install_compiler(program: &str, packages: &[&str]) -> Result<()> {
+    if has_compiler(program) {
         return Ok(());
     }
     if !apt::exists() {
-        bail!(
-            "no C and C++ compiler: install your system's gcc, g++ and the headers of its C library"
-        );
+        bail!("no {program}: install your system's gcc, g++ and the headers of its C library");
     }
-    apt::install(&["gcc", "g++", "libc6-dev"], "the C compiler")
+    apt::install(packages, &format!("the compiler {program}"))
 }
 
 /// Finds the toolchain, or installs Debian's.
@@ -51,10 +52,13 @@ pub fn install() -> Result<BpfToolchain> {
     }
     if !Path::new(TARGET).is_dir() || !Path::new("/usr/bin/rustc").is_file() {
         if !apt::exists() {
-            bail!("{}", by_hand(""));
+            bail!(
+                "the kernel side needs a Rust compiler for BPF. Run\n    {NIGHTLY}\nand then `cargo xtask setup` again"
+            );
         }
-        apt::install(&PACKAGES, "a Rust compiler for BPF")
-            .map_err(|error| error.context(by_hand(", or")))?;
+        apt::install(&PACKAGES, "a Rust compiler for BPF").with_context(|| {
+            format!("Debian's Rust compiler for BPF is missing; `{NIGHTLY}` would do instead")
+        })?;
     }
     process::run(Command::new("rustup").args(["toolchain", "link", DEBIAN, "/usr"]))?;
     BpfToolchain::find().with_context(|| {
@@ -62,14 +66,6 @@ pub fn install() -> Result<BpfToolchain> {
             "`rustup run {DEBIAN} rustc` does not work though /usr/bin/rustc and {TARGET} are there"
         )
     })
-}
-
-fn by_hand(or: &str) -> String {
-    format!(
-        "the kernel side needs a Rust compiler for BPF. Run{or}:\n    \
-         rustup toolchain install nightly --profile minimal --component rust-src\n\
-         and then `cargo xtask setup` again"
-    )
 }
 
 /// Installs the clippy of Debian's compiler where that is possible; the reason where there is none.

@@ -2,8 +2,9 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
+    os::fd::AsRawFd as _,
     path::Path,
-    process::Stdio,
+    process::{self, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
@@ -15,6 +16,7 @@ use crate::{setup, summary::Summary};
 
 const UP: &str = "TRACER-VM-UP ";
 const STATUS: &str = "TRACER-VM-STATUS ";
+const PANIC: &str = "Kernel panic";
 /// A boot takes some 8 s where the processor is emulated.
 const BOOT: Duration = Duration::from_secs(180);
 
@@ -38,8 +40,7 @@ pub struct Outcome {
 impl Machine<'_> {
     /// Runs the guest to its end; its output is passed on to stdout line by line.
     pub fn run(&self) -> Result<Outcome> {
-        let mut initramfs =
-            tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+        let mut initramfs = tempfile::tempfile().context("cannot make a temporary file")?;
         initramfs
             .write_all(self.initramfs)
             .context("cannot write the initramfs")?;
@@ -71,7 +72,12 @@ impl Machine<'_> {
             .arg("-kernel")
             .arg(self.kernel)
             .arg("-initrd")
-            .arg(initramfs.path());
+            // The file has no name, so that nothing is left behind however this ends.
+            .arg(format!(
+                "/proc/{}/fd/{}",
+                process::id(),
+                initramfs.as_raw_fd()
+            ));
         let mut child = qemu
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -96,12 +102,12 @@ impl Machine<'_> {
         let outcome = self.follow(&lines);
         // Whatever the reason for being here, the guest has nothing more to say.
         let _ = child.kill();
-        let ended = child.wait().context("cannot wait for qemu")?;
+        child.wait().context("cannot wait for qemu")?;
         drop(lines);
         if reader.join().is_err() {
             bail!("the thread that reads the guest's output panicked");
         }
-        outcome.with_context(|| format!("kernel {} in qemu ({ended})", self.kernel.display()))
+        outcome.with_context(|| format!("kernel {} in qemu", self.kernel.display()))
     }
 
     fn follow(&self, lines: &mpsc::Receiver<String>) -> Result<Outcome> {
@@ -124,9 +130,9 @@ impl Machine<'_> {
                 Err(RecvTimeoutError::Disconnected) if last.is_empty() => {
                     bail!("the guest ended without a word")
                 }
-                Err(RecvTimeoutError::Disconnected) => bail!(
-                    "the guest ended before its command did (a kernel panic, or no memory left?); its last line was: {last}"
-                ),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("the guest ended before its command did; its last words: {last}")
+                }
             };
             if let Some(version) = line.strip_prefix(UP) {
                 up = true;
@@ -141,7 +147,8 @@ impl Machine<'_> {
             } else {
                 summary.add_line(&line);
                 println!("{line}");
-                if !line.trim().is_empty() {
+                // After a panic the kernel prints a trace, which says less.
+                if !line.trim().is_empty() && !last.contains(PANIC) {
                     last = line;
                 }
             }
