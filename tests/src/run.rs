@@ -17,6 +17,8 @@ use crate::{Capture, Truth, host};
 /// the reason for its size.
 const WATCHDOG: Duration = Duration::from_secs(600);
 
+type Change = Box<dyn FnOnce(&mut Command)>;
+
 /// A run to be: `tracer [OPTIONS] -- CMD`.
 pub struct Trace {
     options: Vec<OsString>,
@@ -25,7 +27,7 @@ pub struct Trace {
     capture: bool,
     launcher: Vec<OsString>,
     binary: Option<OsString>,
-    setup: Vec<Box<dyn FnOnce(&mut Command)>>,
+    setup: Vec<Change>,
     dir: TempDir,
 }
 
