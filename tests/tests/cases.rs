@@ -20,7 +20,14 @@ fn tiny() -> OsString {
 fn xargs_by_eight() {
     require!(source, xargs);
     let n = scaled(20_000);
-    let script = format!("seq {n} | xargs -P8 -n1 /bin/true");
+    // By path: a busybox shell runs its own applets without an exec.
+    let [seq, xargs] = ["seq", "xargs"].map(|p| {
+        find_program(p)
+            .expect("looked for above")
+            .display()
+            .to_string()
+    });
+    let script = format!("{seq} {n} | {xargs} -P8 -n1 /bin/true");
     let capture = Trace::shell(&script).run().expect_code(0).capture();
     let count = |name: &[u8]| {
         let named = |e: &&serde_json::Value| e.bytes("filename").ends_with(name);
