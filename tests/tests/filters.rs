@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tracer_tests::cgroup::Cgroup;
 use tracer_tests::host::scaled;
 use tracer_tests::truth::number_after;
 use tracer_tests::{Capture, Record, Trace, fixture, require};
@@ -388,4 +389,55 @@ fn identity_of_the_program() {
     if let Some(path) = own.lines().find_map(|l| l.strip_prefix("0::")) {
         assert_eq!(exec.text("cgroup"), path);
     }
+}
+
+#[test]
+fn cgroup_keeps_what_runs_in_it_and_below() {
+    require!(ebpf_is_tested);
+    let group = match Cgroup::new() {
+        Ok(group) => group,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let tiny = fixture("tiny").display().to_string();
+    let script = format!(
+        "{tiny}; sh -c \"{}; exec {tiny} a\"; {tiny} b c; true",
+        group.enter().replace('$', "\\$")
+    );
+    let options: [std::ffi::OsString; 2] = ["--cgroup".into(), group.path().into()];
+    let capture = Trace::shell(&script)
+        .options(options)
+        .run()
+        .expect_code(0)
+        .capture();
+    let codes: Vec<String> = capture.of("process").map(Record::code).collect();
+    assert_eq!(codes, ["1"], "the one that was moved into it");
+    assert_eq!(capture.only("exec", |_| true).text("cgroup"), group.name());
+}
+
+#[test]
+fn the_oom_killer_is_named() {
+    require!(ebpf_is_tested);
+    let group = match Cgroup::with_memory(24 << 20) {
+        Ok(group) => group,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let touch = fixture("touch").display().to_string();
+    let script = format!(
+        "sh -c \"{}; exec {touch} 64\"; true",
+        group.enter().replace('$', "\\$")
+    );
+    let capture = Trace::shell(&script)
+        .option("--signals")
+        .run()
+        .expect_code(0)
+        .capture();
+    let victim = capture.only("process", |p| p.opt_num("signal") == Some(9));
+    assert_eq!(victim["killed_by"].text("by"), "oom", "{victim}");
+    let signal = capture.only("signal", |s| {
+        s.num("pid") == victim.num("pid") && s.text("by") == "oom"
+    });
+    assert!(
+        signal["sender_pid"].is_null(),
+        "whoever ran then is innocent: {signal}"
+    );
 }
