@@ -10,6 +10,7 @@
 //! | `TRACER_TEST_BACKEND` | source to test (`ebpf`) |
 
 pub mod capture;
+pub mod cgroup;
 pub mod fixtures;
 pub mod host;
 pub mod pty;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::ptr;
@@ -40,20 +40,21 @@ impl Pty {
         }
     }
 
-    /// Makes this the controlling terminal of `command`, in a session of its own,
-    /// and its standard input.
-    pub fn control(&self, command: &mut Command) {
-        command.stdin(Stdio::from(
-            self.slave.try_clone().expect("a descriptor can be copied"),
-        ));
-        // SAFETY: between fork and exec only setsid and ioctl are called, both async-signal-safe.
-        unsafe {
-            command.pre_exec(|| {
-                if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                Ok(())
-            });
+    /// What makes this the controlling terminal of a command, in a session of
+    /// its own, and its standard input.
+    pub fn controls(&self) -> impl FnOnce(&mut Command) + use<> {
+        let slave = self.slave_copy();
+        |command| {
+            command.stdin(Stdio::from(slave));
+            // SAFETY: between fork and exec only setsid and ioctl are called, both async-signal-safe.
+            unsafe {
+                command.pre_exec(|| {
+                    if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                        return Err(io::Error::last_os_error());
+                    }
+                    Ok(())
+                });
+            }
         }
     }
 
@@ -70,7 +71,6 @@ impl Pty {
     pub fn written(self) -> Vec<u8> {
         drop(self.slave);
         let (mut all, mut chunk, mut master) = (Vec::new(), [0; 4096], self.master);
-        debug_assert!(master.as_raw_fd() >= 0);
         // EIO: nobody holds the other side any more.
         while let Ok(n @ 1..) = master.read(&mut chunk) {
             all.extend_from_slice(&chunk[..n]);

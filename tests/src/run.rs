@@ -17,6 +17,8 @@ use crate::{Capture, Truth, host};
 /// the reason for its size.
 const WATCHDOG: Duration = Duration::from_secs(600);
 
+type Change = Box<dyn FnOnce(&mut Command)>;
+
 /// A run to be: `tracer [OPTIONS] -- CMD`.
 pub struct Trace {
     options: Vec<OsString>,
@@ -24,7 +26,8 @@ pub struct Trace {
     backend: Option<String>,
     capture: bool,
     launcher: Vec<OsString>,
-    setup: Vec<Box<dyn FnOnce(&mut Command)>>,
+    binary: Option<OsString>,
+    setup: Vec<Change>,
     dir: TempDir,
 }
 
@@ -64,6 +67,7 @@ impl Trace {
             backend: None,
             capture: false,
             launcher: Vec::new(),
+            binary: None,
             setup: Vec::new(),
             dir: tempfile::tempdir().expect("a temporary directory"),
         }
@@ -96,10 +100,23 @@ impl Trace {
         self
     }
 
+    /// A copy of the binary under test instead of itself.
+    pub fn binary(mut self, copy: OsString) -> Self {
+        self.binary = Some(copy);
+        self
+    }
+
     /// Changes how the process is started: group, files, environment.
     pub fn setup(mut self, change: impl FnOnce(&mut Command) + 'static) -> Self {
         self.setup.push(Box::new(change));
         self
+    }
+
+    pub fn in_dir(self, dir: &Path) -> Self {
+        let dir = dir.to_owned();
+        self.setup(move |c| {
+            c.current_dir(dir);
+        })
     }
 
     /// The run's own directory, removed at its end.
@@ -113,7 +130,7 @@ impl Trace {
 
     pub fn start(self) -> Running {
         let mut line: Vec<OsString> = self.launcher;
-        line.push(host::tracer().into());
+        line.push(self.binary.unwrap_or_else(|| host::tracer().into()));
         if let Some(backend) = self.backend {
             line.extend(["--backend".into(), backend.into()]);
         }

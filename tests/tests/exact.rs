@@ -129,9 +129,8 @@ fn shellstorm() {
         dir.path(),
         &["/bin/sh".as_ref(), script.as_ref(), n.as_ref()],
     );
-    let place = dir.path().to_owned();
     let outcome = Trace::command("/bin/sh", [script.into_os_string(), n.into()])
-        .setup(move |c| drop(c.current_dir(place)))
+        .in_dir(dir.path())
         .run()
         .expect_code(0);
     outcome.capture().assert_exact(&truth);
@@ -154,9 +153,8 @@ fn build() {
         fs::create_dir(project.join("out")).expect("a directory");
     };
     clean();
-    let place = project.clone();
     let outcome = Trace::command(&make, ["-s", "-j2"])
-        .setup(move |c| drop(c.current_dir(place)))
+        .in_dir(&project)
         .run()
         .expect_code(0);
     let capture = outcome.capture();
