@@ -2,7 +2,6 @@
 //!
 //! A usage error exits with 125, as 1 and 2 belong to the command.
 
-mod output;
 mod value;
 
 use std::ffi::OsString;
@@ -14,8 +13,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use tracer_common::config::{MAX_CGROUPS, MAX_UIDS};
 
-pub use output::{Format, Output};
-
+use crate::sink::format::{Encoding, Format};
+use crate::sink::output::Destination;
 use crate::sys::users::{self, User};
 
 /// Exit status when tracer itself failed, as of env(1) and timeout(1).
@@ -91,7 +90,8 @@ pub struct Trace {
         long,
         value_name = "FORMAT",
         help_heading = "Output",
-        requires = "output"
+        requires = "output",
+        value_parser = Format::from_name
     )]
     format: Option<Format>,
     /// One file for each process, FILE.PID, as strace's -ff (which works too)
@@ -219,14 +219,21 @@ pub enum Backend {
 }
 
 impl Trace {
-    /// The files of `-o`, each with its format.
-    pub fn outputs(&self) -> Result<Vec<Output>, Stop> {
-        self.output
-            .iter()
-            .map(|path| {
-                Output::new(path, self.format).map_err(|e| stop(ErrorKind::ValueValidation, e))
+    /// The files of `-o`, each with its format; stdout is JSONL unless `--format` says otherwise.
+    pub fn outputs(&self) -> Result<Vec<(Destination, Encoding)>, Stop> {
+        let output = |path: &PathBuf| {
+            let to = Destination::from_arg(path);
+            let format = match to {
+                Destination::Stdout => self.format.or(Some(Format::Jsonl)),
+                _ => self.format,
+            };
+            let encoding = Encoding::from_path(path, format);
+            encoding.map(|e| (to, e)).map_err(|e| {
+                let message = format!("-o {}: {e}", path.display());
+                stop(ErrorKind::ValueValidation, message)
             })
-            .collect()
+        };
+        self.output.iter().map(output).collect()
     }
 
     /// Whether each process gets files of its own.
@@ -284,6 +291,8 @@ impl Stop {
         self.0.print()
     }
 }
+
+impl std::error::Error for Stop {}
 
 impl std::fmt::Display for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

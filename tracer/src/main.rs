@@ -1,1 +1,42 @@
-fn main() {}
+//! The command `tracer`.
+
+use std::io;
+use std::process::ExitCode;
+
+use tracer::cli::{self, FAILURE, Invocation};
+use tracer::cmd;
+
+fn main() -> ExitCode {
+    let invocation = match cli::parse(std::env::args_os()) {
+        Ok(invocation) => invocation,
+        Err(stop) => {
+            // Nothing is left to say where it cannot be printed.
+            let _closed = stop.print();
+            return ExitCode::from(stop.exit_code());
+        }
+    };
+    let result = match invocation {
+        Invocation::Trace(options) => {
+            if options.debug_bpf {
+                env_logger::Builder::new()
+                    .filter_level(log::LevelFilter::Trace)
+                    .init();
+            }
+            cmd::trace::run(&options)
+        }
+        Invocation::Check(args) => cmd::check::run(&args, &mut io::stdout().lock())
+            .map(ExitCode::from)
+            .map_err(Into::into),
+        Invocation::Completions(shell) => {
+            cli::completions(shell, &mut io::stdout().lock());
+            Ok(ExitCode::SUCCESS)
+        }
+        Invocation::Man => cli::man(&mut io::stdout().lock())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("tracer: {error:#}");
+        ExitCode::from(FAILURE)
+    })
+}

@@ -1,56 +1,93 @@
 //! The sinks that the command line asks for. Files are opened here, before the
-//! command starts: what cannot be written must not come out afterwards.
+//! command starts: what cannot be written must be known before it runs.
 
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 
-use crate::cli::{self, Color, Trace, TreeStyle};
+use crate::cli::{Color, Trace, TreeStyle};
+use crate::filter::failed::FailedOnly;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
-use crate::sink::csv::Csv;
-use crate::sink::jsonl::Jsonl;
-use crate::sink::log::Log;
-use crate::sink::output::{Destination, Output};
-use crate::sink::per_process::PerProcess;
+use crate::sink::format::{Encoding, Format, build, build_per_process};
+use crate::sink::output::Destination;
 use crate::sink::style::Style;
-use crate::sink::tree::{Tree, TreeOptions};
+use crate::sink::tree::TreeOptions;
 
-/// Opens every output of `options`.
+/// Opens every output that `options` name.
 pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
-    for file in options.outputs()? {
-        let to = match &file.to {
-            cli::Destination::Stdout => Destination::Stdout,
-            cli::Destination::File(path) => Destination::File(path.clone()),
+    let mut add = |to: &Destination, sink: Box<dyn Sink>| {
+        let sink = match options.failed {
+            true => Box::new(FailedOnly::new(sink)),
+            false => sink,
         };
-        let name = to.to_string();
-        pipeline.add(name, sink(options, &file, &to)?);
+        pipeline.add(to.name(), sink);
+    };
+    let tree = options.tree.unwrap_or(match options.log {
+        true => TreeStyle::None,
+        false => TreeStyle::Folded,
+    });
+    // What goes to a file has no colours and no width.
+    let for_files = TreeOptions {
+        full: tree == TreeStyle::Full,
+        ..TreeOptions::default()
+    };
+    for (to, encoding) in options.outputs()? {
+        let sink = match options.per_process() {
+            true => build_per_process(&to, encoding)?,
+            false => build(&to, encoding, for_files)?,
+        };
+        add(&to, sink);
     }
     if options.quiet {
         return Ok(());
     }
     let terminal = io::stderr().is_terminal();
-    let style = Style {
-        color: match options.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    let for_people = TreeOptions {
+        style: Style {
+            color: color(options.color, terminal),
         },
+        width: terminal.then(terminal_width).flatten(),
+        ..for_files
     };
-    let width = if terminal { terminal_width() } else { None };
-    if options.log {
-        let out = Output::open(&Destination::Stderr, false)?;
-        pipeline.add("stderr", Box::new(Log::new(out, style, width)));
-    }
-    let tree = options.tree.unwrap_or(if options.log { TreeStyle::None } else { TreeStyle::Folded });
-    if tree != TreeStyle::None {
-        let out = Output::open(&Destination::Stderr, false)?;
-        let options = TreeOptions {
-            full: tree == TreeStyle::Full,
-            style,
-            width,
-        };
-        pipeline.add("stderr", Box::new(Tree::new(out, options)));
+    let to = Destination::Stderr;
+    for (wanted, format) in [
+        (options.log, Format::Log),
+        (tree != TreeStyle::None, Format::Text),
+    ] {
+        if wanted {
+            let encoding = Encoding {
+                format,
+                zstd: false,
+            };
+            add(&to, build(&to, encoding, for_people)?);
+        }
     }
     Ok(())
+}
+
+/// As <https://no-color.org> wants it.
+fn color(when: Color, terminal: bool) -> bool {
+    match when {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+            let dumb = std::env::var_os("TERM").is_some_and(|v| v == "dumb");
+            terminal && !no_color && !dumb
+        }
+    }
+}
+
+/// Columns of the terminal at stderr.
+fn terminal_width() -> Option<usize> {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: TIOCGWINSZ writes one winsize, which this is.
+    let r = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (r == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }

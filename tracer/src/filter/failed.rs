@@ -65,13 +65,13 @@ struct Node {
 }
 
 /// Passes on what belongs to failures and their ancestors.
-pub struct FailedOnly<S> {
-    inner: S,
+pub struct FailedOnly {
+    inner: Box<dyn Sink>,
     nodes: FxHashMap<ProcId, Node>,
 }
 
-impl<S: Sink> FailedOnly<S> {
-    pub fn new(inner: S) -> Self {
+impl FailedOnly {
+    pub fn new(inner: Box<dyn Sink>) -> Self {
         Self {
             inner,
             nodes: FxHashMap::default(),
@@ -81,10 +81,6 @@ impl<S: Sink> FailedOnly<S> {
     /// Processes whose fate is open.
     pub fn held(&self) -> usize {
         self.nodes.len()
-    }
-
-    pub fn into_inner(self) -> S {
-        self.inner
     }
 
     /// The node of a process, made and linked to its parent's where there is none.
@@ -192,7 +188,7 @@ fn failed(process: &Process) -> bool {
     process.end.is_some() && !process.status.is_some_and(|status| status.is_success())
 }
 
-impl<S: Sink> Sink for FailedOnly<S> {
+impl Sink for FailedOnly {
     fn begin(&mut self, meta: &Meta) -> io::Result<()> {
         self.inner.begin(meta)
     }

@@ -68,7 +68,8 @@ impl Destination {
         }
     }
 
-    fn name(&self) -> String {
+    /// For messages.
+    pub fn name(&self) -> String {
         match self {
             Self::Stdout => "stdout".into(),
             Self::Stderr => "stderr".into(),

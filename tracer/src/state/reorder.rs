@@ -90,7 +90,6 @@ impl Reorder {
     /// Takes the events with `ts ≤ up_to`, in order. What is not taken from the
     /// iterator stays.
     pub fn release(&mut self, up_to: u64) -> impl Iterator<Item = Event> + '_ {
-        self.released = self.released.max(up_to);
         std::iter::from_fn(move || self.pop(up_to))
     }
 
@@ -99,7 +98,9 @@ impl Reorder {
         std::iter::from_fn(move || self.pop(u64::MAX))
     }
 
-    fn pop(&mut self, up_to: u64) -> Option<Event> {
+    /// Takes the earliest event, if its `ts ≤ up_to`.
+    pub fn pop(&mut self, up_to: u64) -> Option<Event> {
+        self.released = self.released.max(up_to);
         // Entries compare reversed: the greater is the earlier.
         let from_run = match (self.run.front(), self.strays.peek()) {
             (Some(run), Some(stray)) => run > stray,

@@ -50,7 +50,8 @@ impl EbpfSource {
         });
         Ok(Self {
             loaded,
-            ring: AsyncFd::new(ring).map_err(EbpfError::Ring)?,
+            // SAFETY: a map's descriptor stays open and the same as long as its RingBuf lives.
+            ring: unsafe { AsyncFd::register(ring) }.map_err(|e| EbpfError::Ring(e.into()))?,
             positions,
             decoder,
             logger,
