@@ -105,7 +105,9 @@ const PROGRAM: &[Column] = &[
     ("comm", |c, p| c.text(Some(p.comm.as_slice()))),
     ("exe", |c, p| c.text(p.exe.as_ref().map(Bytes::as_slice))),
     ("execs", |c, p| c.value(Some(p.execs))),
-    ("exec_ts", |c, p| c.value(exec(p).map(|e| e.ts))),
+    ("exec_ts", |c, p| {
+        c.value(exec(p).filter(|_| p.execs > 0).map(|e| e.ts))
+    }),
     ("filename", |c, p| c.field(exec(p).map(|e| &e.filename))),
     ("argv", |c, p| c.args(exec(p).map(|e| &e.argv))),
     ("argv_state", |c, p| {
@@ -283,8 +285,8 @@ mod tests {
         }
         assert_eq!(
             (
-                rows[4]["signal_name"].as_str(),
-                rows[4]["killed_by_comm"].as_str()
+                rows[5]["signal_name"].as_str(),
+                rows[5]["killed_by_comm"].as_str()
             ),
             ("SIGKILL", "sh")
         );
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn every_member_of_the_json_record_is_a_column() {
         let mut line = Vec::new();
-        crate::sink::jsonl::process(&mut line, &every_process()[4]);
+        crate::sink::jsonl::process(&mut line, &every_process()[5]);
         let line: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
         for member in line
             .as_object()

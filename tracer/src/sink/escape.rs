@@ -92,7 +92,7 @@ pub fn command<'a>(
             return;
         }
         // Quoting at most doubles to quadruples a word: no more than the limit is looked at.
-        let shown = word.get(..limit).unwrap_or(word);
+        let shown = cut_at(word, limit);
         if i == 0 && word.contains(&b'=') {
             // A shell would take the first word for an assignment.
             assignment(out, shown);
@@ -107,6 +107,16 @@ pub fn command<'a>(
     if cut {
         out.push('…');
     }
+}
+
+/// At most `limit` bytes, without half a character at their end.
+fn cut_at(word: &[u8], limit: usize) -> &[u8] {
+    let continues = |at: &usize| word.get(*at).is_some_and(|b| b & 0xc0 == 0x80);
+    let end = (limit.saturating_sub(3)..=limit)
+        .rev()
+        .find(|at| !continues(at))
+        .unwrap_or(limit);
+    word.get(..end).unwrap_or(word)
 }
 
 fn assignment(out: &mut String, word: &[u8]) {
@@ -210,6 +220,7 @@ mod tests {
         assert_eq!(shown(&[b"cc", b"-c", b"x.c"], 4, false), "cc -c …");
         assert_eq!(shown(&[b"cc", b"0123456789"], 4, false), "cc 0123…");
         assert_eq!(shown(&[b"cc", b"-c"], 100, true), "cc -c…");
+        assert_eq!(shown(&["日本".as_bytes()], 5, false), "日…");
         let mut s = String::new();
         shorten(&mut s, "日本語", 4);
         assert_eq!(s, "日…");

@@ -90,7 +90,11 @@ impl Format {
 impl Encoding {
     /// By the ending of `path`; `format` overrides all but `.zst`.
     pub fn from_path(path: &Path, format: Option<Format>) -> Result<Self, FormatError> {
-        let extension = |p: &Path| p.extension().and_then(|e| e.to_str()).map(str::to_owned);
+        let extension = |p: &Path| {
+            p.extension()
+                .and_then(|e| e.to_str())
+                .map(str::to_ascii_lowercase)
+        };
         let mut stem = path.to_path_buf();
         let zstd = extension(path).is_some_and(|e| e == "zst");
         if zstd {
@@ -167,6 +171,7 @@ mod tests {
             ("a.b.csv", Format::Csv, false),
             ("a.txt.zst", Format::Text, true),
             ("x.log", Format::Log, false),
+            ("X.TXT", Format::Text, false),
         ] {
             assert_eq!(of(path).expect(path), Encoding { format, zstd });
         }

@@ -188,11 +188,16 @@ fn program(o: &mut Object<'_>, e: &Exec) {
     o.bool(key!("by_kernel"), e.by_kernel);
 }
 
-/// The same members for a process that runs its parent's program.
-fn no_program(o: &mut Object<'_>) {
+/// The same members for a process that runs its parent's program, or whose exec
+/// was before the capture.
+fn no_program(o: &mut Object<'_>, seeded: bool) {
     o.null(key!("filename"));
     o.null(key!("argv"));
-    o.state(key!("argv"), "missing", Some("no_exec"));
+    o.state(
+        key!("argv"),
+        "missing",
+        Some(if seeded { "seeded" } else { "no_exec" }),
+    );
     for key in [
         key!("cwd"),
         key!("euid"),
@@ -335,10 +340,11 @@ pub fn process(buf: &mut Vec<u8>, p: &Process) {
     o.bytes(key!("comm"), p.comm.as_slice());
     o.opt_bytes(key!("exe"), p.exe.as_ref().map(Bytes::as_slice));
     o.num(key!("execs"), p.execs);
-    o.opt(key!("exec_ts"), exec.map(|e| e.ts));
+    // What was read of a process that ran before has no time of an exec.
+    o.opt(key!("exec_ts"), exec.filter(|_| p.execs > 0).map(|e| e.ts));
     match exec {
         Some(e) => program(&mut o, e),
-        None => no_program(&mut o),
+        None => no_program(&mut o, p.seeded),
     }
     o.opt(key!("uid"), p.uid.or_else(|| exec.and_then(|e| e.uid)));
     o.opt(key!("gid"), p.gid.or_else(|| exec.and_then(|e| e.gid)));

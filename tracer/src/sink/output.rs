@@ -80,13 +80,16 @@ impl Destination {
 
 /// Opens `path` for writing with mode 0600 and close-on-exec. A regular file
 /// that exists becomes 0600 and, with `truncate`, empty; else it is appended to.
-pub fn open_private(path: &Path, truncate: bool) -> Result<File, OpenError> {
+/// A name that is not the user's own choice is opened with `follow` false: in a
+/// directory that others may write it could be their symbolic link.
+pub fn open_private(path: &Path, truncate: bool, follow: bool) -> Result<File, OpenError> {
     let open = OpenOptions::new()
         .append(!truncate)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(if follow { 0 } else { libc::O_NOFOLLOW })
         .open(path);
     let file = open.map_err(|cause| OpenError::Open {
         path: path.into(),
@@ -126,6 +129,9 @@ fn remedy(cause: &io::Error) -> &'static str {
         }
         ErrorKind::IsADirectory => "name a file in that directory",
         ErrorKind::NotADirectory => "a part of the path is a file: choose another with -o",
+        _ if cause.raw_os_error() == Some(libc::ELOOP) => {
+            "it is a symbolic link: remove it, or choose another with -o"
+        }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "make room or choose another place with -o"
         }
@@ -149,7 +155,7 @@ impl Output {
     /// Opens the destination and starts its thread.
     pub fn open(to: &Destination, zstd: bool) -> Result<Self, OpenError> {
         let file = match to {
-            Destination::File(path) => Ok(open_private(path, true)?),
+            Destination::File(path) => Ok(open_private(path, true, true)?),
             Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         };

@@ -51,8 +51,8 @@ impl Waiting {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let mut file =
-            open_private(&path(base, pid, self.nth), !self.begun).map_err(io::Error::other)?;
+        let mut file = open_private(&path(base, pid, self.nth), !self.begun, false)
+            .map_err(io::Error::other)?;
         if !self.begun {
             file.write_all(header)?;
         }
@@ -313,6 +313,24 @@ mod tests {
                 .expect("read")
                 .contains("LOST")
         );
+    }
+
+    #[test]
+    fn links_of_others_are_not_followed() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "precious").expect("write");
+        std::os::unix::fs::symlink(&victim, dir.path().join("t.log.101")).expect("link");
+        let mut sink = sink(&dir.path().join("t.log"), false);
+        let id = pid(101, 1);
+        sink.event(&Event::Exec(exec(id, &["ls"]).into()), None)
+            .expect("waits");
+        let error = sink.flush().expect_err("a link").to_string();
+        assert!(
+            error.contains("t.log.101") && error.contains("symbolic link"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read(victim).expect("read"), b"precious");
     }
 
     #[test]

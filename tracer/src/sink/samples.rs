@@ -71,6 +71,7 @@ pub fn exec(id: ProcId, argv: &[&str]) -> Exec {
         cgroup: full("/user.slice"),
         ns_pid: Some(7),
         by_kernel: false,
+        root: false,
     }
 }
 
@@ -166,6 +167,7 @@ pub fn exit(id: ProcId) -> Exit {
         threads: Some(1),
         usage: usage(),
         kthread: false,
+        root: false,
     }
 }
 
@@ -358,6 +360,10 @@ pub fn every_process() -> Vec<Process> {
             seeded: true,
             fork_seen: false,
             ..whole.clone()
+        },
+        Process {
+            seeded: true,
+            ..forked(child, Some(root), "sshd", 1)
         },
         Process {
             status: Some(Status::from_wait(9)),

@@ -148,3 +148,22 @@ fn compressed_bytes_come_out_while_the_stream_is_open() {
         b"hello\n"
     );
 }
+
+#[test]
+fn a_non_blocking_descriptor_is_waited_for() {
+    let (mut reader, writer) = std::os::unix::net::UnixStream::pair().expect("pair");
+    writer.set_nonblocking(true).expect("fcntl");
+    let file = File::from(std::os::fd::OwnedFd::from(writer));
+    let mut target = Target { file, quiet: false };
+    let (full, wait) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        // More than any socket buffer: the middle of it meets EAGAIN.
+        target.write_all(&vec![7; 8 << 20]).expect("write");
+        full.send(()).expect("send");
+    });
+    let mut all = Vec::new();
+    reader.read_to_end(&mut all).expect("read");
+    wait.recv().expect("written");
+    thread.join().expect("thread");
+    assert_eq!(all, vec![7; 8 << 20]);
+}

@@ -24,6 +24,7 @@ impl Forest {
             *parent = None;
         }
         cut_circles(&mut parents);
+        // Each index below comes from `nodes`, whose length these share.
         let mut first = vec![0; nodes.len() + 1];
         for parent in parents.iter().flatten() {
             first[parent + 1] += 1;
@@ -93,6 +94,7 @@ fn find(by_pid: &[(u32, u64, usize)], nodes: &[Node], id: ProcId) -> Option<usiz
 
 /// Damaged captures may hold parents that go round; nothing may be lost or endless.
 fn cut_circles(parents: &mut [Option<usize>]) {
+    // Parents are indices into `parents`.
     let mut walk = vec![usize::MAX; parents.len()];
     for begin in 0..parents.len() {
         let mut i = begin;
