@@ -3,6 +3,8 @@
 //! An empty cell is not known. A text cell that a spreadsheet would run as a
 //! formula gets a `'` in front, and so does one that begins with `'`: whoever
 //! takes away one leading `'` has the text back.
+//!
+//! Where events were lost, a last row says how many: it has no pid, only `lost`.
 
 use std::fmt::{Display, Write};
 use std::io;
@@ -169,6 +171,9 @@ const USAGE: [Column; 18] = usage_columns! {
     read_bytes write_bytes cancelled_write_bytes rchar wchar run_delay_ns blkio_delay_ns
 };
 
+/// Column of the last row, which says how many events were lost.
+const LOST: &str = "lost";
+
 fn columns() -> impl Iterator<Item = &'static Column> {
     [IDENTITY, PROGRAM, OUTCOME, &USAGE].into_iter().flatten()
 }
@@ -197,7 +202,8 @@ impl Csv {
 impl Sink for Csv {
     fn begin(&mut self, _: &Meta) -> io::Result<()> {
         let (csv, _) = self.writer()?;
-        Ok(csv.write_record(columns().map(|(name, _)| name))?)
+        let names = columns().map(|(name, _)| *name);
+        Ok(csv.write_record(names.chain([LOST]))?)
     }
 
     fn process(&mut self, p: &Process) -> io::Result<()> {
@@ -207,6 +213,7 @@ impl Sink for Csv {
             fill(cell, p);
             csv.write_field(&cell.0)?;
         }
+        csv.write_field("")?;
         Ok(csv.write_record(None::<&[u8]>)?)
     }
 
@@ -214,11 +221,15 @@ impl Sink for Csv {
         self.writer()?.0.flush()
     }
 
-    fn end(&mut self, _: &End) -> io::Result<()> {
-        match self.csv.take() {
-            Some(csv) => csv.into_inner().map_err(|e| e.into_error())?.finish(),
-            None => Ok(()),
+    fn end(&mut self, end: &End) -> io::Result<()> {
+        let Some(mut csv) = self.csv.take() else {
+            return Ok(());
+        };
+        if end.lost > 0 {
+            let empty = columns().map(|_| String::new());
+            csv.write_record(empty.chain([end.lost.to_string()]))?;
         }
+        csv.into_inner().map_err(|e| e.into_error())?.finish()
     }
 
     fn backlog(&self) -> usize {
@@ -227,149 +238,4 @@ impl Sink for Csv {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::Arc;
-
-    use super::super::output::Destination;
-    use super::super::samples::{end, every_process, exec, meta, pid, process};
-    use super::*;
-    use crate::model::Usage;
-
-    fn rows(records: &[Process]) -> Vec<HashMap<String, String>> {
-        let dir = tempfile::tempdir().expect("tempdir");
-        let path = dir.path().join("p.csv");
-        let mut sink =
-            Csv::new(Output::open(&Destination::File(path.clone()), false).expect("open"));
-        sink.begin(&meta()).expect("begin");
-        for p in records {
-            sink.process(p).expect("process");
-        }
-        sink.flush().expect("flush");
-        sink.end(&end()).expect("end");
-        let mut reader = csv::Reader::from_path(path).expect("read");
-        reader
-            .deserialize()
-            .map(|row| row.expect("a row"))
-            .collect()
-    }
-
-    #[test]
-    fn a_row_for_each_process() {
-        let rows = rows(&every_process());
-        assert_eq!(rows.len(), every_process().len());
-        let whole = &rows[1];
-        for (name, value) in [
-            ("pid", "101"),
-            ("exe", "/bin/ls"),
-            ("argv", "/bin/ls -l =1+1"),
-            ("exit_code", "0"),
-            ("signal", ""),
-            ("cpu_ns", "5100000"),
-            ("blkio_delay_ns", ""),
-            ("running", "false"),
-        ] {
-            assert_eq!(whole[name], value, "{name}");
-        }
-        let running = &rows[3];
-        for name in [
-            "end",
-            "exit_code",
-            "core_dumped",
-            "wall_ns",
-            "cpu_ns",
-            "threads",
-            "ppid",
-        ] {
-            assert_eq!(running[name], "", "{name}");
-        }
-        assert_eq!(
-            (
-                rows[5]["signal_name"].as_str(),
-                rows[5]["killed_by_comm"].as_str()
-            ),
-            ("SIGKILL", "sh")
-        );
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let names: Vec<_> = columns().map(|(name, _)| name).collect();
-        let unique: std::collections::HashSet<_> = names.iter().collect();
-        assert_eq!(names.len(), unique.len());
-    }
-
-    #[test]
-    fn every_member_of_the_json_record_is_a_column() {
-        let mut line = Vec::new();
-        crate::sink::jsonl::process(&mut line, &every_process()[5]);
-        let line: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
-        for member in line
-            .as_object()
-            .expect("object")
-            .keys()
-            .filter(|m| !["type", "usage"].contains(&m.as_str()))
-        {
-            assert!(columns().any(|(name, _)| name == member), "{member}");
-        }
-        for member in line["usage"]
-            .as_object()
-            .expect("object")
-            .keys()
-            .filter(|m| *m != "final")
-        {
-            assert!(columns().any(|(name, _)| name == member), "{member}");
-        }
-    }
-
-    #[test]
-    fn spreadsheets_run_nothing() {
-        for (file, cell) in [
-            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
-            ("+1", "'+1"),
-            ("-1", "'-1"),
-            ("@SUM(1)", "'@SUM(1)"),
-            ("\t=1", "\\t=1"),
-            ("'=1", "''=1"),
-            ("a,\"b\"", "a,\"b\""),
-            ("two\nlines\x1b", "two\\nlines\\x1b"),
-        ] {
-            let mut e = exec(pid(1, 0), &["x"]);
-            e.filename = super::super::samples::full(file);
-            e.argv = Field::Full(Args::from_strings(["-rf"]));
-            let rows = rows(&[Process {
-                exec: Some(Arc::new(e)),
-                ..process(pid(1, 0), None, &["x"], 1)
-            }]);
-            assert_eq!(rows[0]["filename"], cell);
-            assert_eq!(rows[0]["argv"], "'-rf");
-        }
-    }
-
-    #[test]
-    fn every_counter_is_a_column() {
-        // A new counter must not be forgotten: this fails to compile then.
-        let Usage {
-            is_final: _,
-            utime_ns: _,
-            stime_ns: _,
-            cpu_ns: _,
-            max_rss_bytes: _,
-            max_rss_upper_bytes: _,
-            minflt: _,
-            majflt: _,
-            nvcsw: _,
-            nivcsw: _,
-            inblock: _,
-            oublock: _,
-            read_bytes: _,
-            write_bytes: _,
-            cancelled_write_bytes: _,
-            rchar: _,
-            wchar: _,
-            run_delay_ns: _,
-            blkio_delay_ns: _,
-        } = Usage::default();
-        assert_eq!(USAGE.len(), 18);
-    }
-}
+mod tests;
