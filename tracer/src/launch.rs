@@ -129,7 +129,8 @@ impl Held {
         self.child.pid()
     }
 
-    /// Lets the command go and waits until its exec has succeeded or failed.
+    /// Lets the command go and waits until its exec has failed or no longer
+    /// can; the kernel may still be loading the program then.
     ///
     /// # Errors
     /// The exec's, or that of a change of user; the child has been reaped then.

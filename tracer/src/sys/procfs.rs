@@ -83,13 +83,12 @@ impl Proc {
                 bytes.truncate(max);
                 Field::Truncated(Args(bytes.into()))
             }
-            // A zombie's arguments look empty; its program is gone, too.
-            Ok(bytes) if bytes.is_empty() && self.exe(pid).value().is_none() => {
-                match self.stat(pid) {
-                    Ok(stat) if stat.kthread => Field::Full(Args::default()),
-                    _ => Field::Missing(Reason::Gone),
-                }
-            }
+            // Linux gives every program one argument at least. So this is a
+            // kernel thread, a zombie, or a program that exec is just loading.
+            Ok(bytes) if bytes.is_empty() => match self.stat(pid) {
+                Ok(stat) if stat.kthread => Field::Full(Args::default()),
+                _ => Field::Missing(Reason::Gone),
+            },
             Ok(bytes) => Field::Full(Args(bytes.into())),
             Err(error) => Field::Missing(reason(&error)),
         }
@@ -189,6 +188,7 @@ fn parse_stat(line: &[u8], pid: u32, tick_ns: u64) -> Option<Stat> {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::model::time;
@@ -235,17 +235,19 @@ mod tests {
             .unwrap();
         let proc = Proc::default();
         let pid = child.id();
-        // spawn() returns when the exec has succeeded.
+        // spawn() returns when the exec can no longer fail, which is before
+        // the kernel has put the arguments in their place.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while proc.argv(pid, 4096).value().is_none() {
+            assert!(Instant::now() < deadline, "exec does not end");
+            std::thread::yield_now();
+        }
         let stat = proc.stat(pid).unwrap();
         let (argv, cut) = (proc.argv(pid, 4096), proc.argv(pid, 5));
         let (exe, cwd) = (proc.exe(pid), proc.cwd(pid));
         child.kill().unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while proc.argv(pid, 10) != Field::Missing(Reason::Gone) {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "a zombie has no arguments"
-            );
+            assert!(Instant::now() < deadline, "a zombie has no arguments");
             std::thread::yield_now();
         }
         child.wait().unwrap();

@@ -190,42 +190,48 @@ fn types_that_contain_themselves_end_in_an_error() {
 
 #[test]
 fn recorded_kernels_resolve_as_pahole_says() {
-    let recorded: [(&[u8], &str, Option<(u32, u32)>, u32); 3] = [
-        (
-            include_bytes!("testdata/6.1.btf.zst"),
-            include_str!("testdata/6.1.txt"),
-            None,
-            2,
-        ),
-        (
-            include_bytes!("testdata/6.12.btf.zst"),
-            include_str!("testdata/6.12.txt"),
-            Some((40, 4)),
-            2,
-        ),
-        (
-            include_bytes!("testdata/6.18.btf.zst"),
-            include_str!("testdata/6.18.txt"),
-            Some((40, 4)),
-            3,
-        ),
+    struct Recorded {
+        packed: &'static [u8],
+        truth: &'static str,
+        /// Size and number of mm_struct's counters, percpu_counters since 6.2.
+        counters: Option<(u32, u32)>,
+        exit_params: u32,
+    }
+    let recorded = [
+        Recorded {
+            packed: include_bytes!("testdata/6.1.btf.zst"),
+            truth: include_str!("testdata/6.1.txt"),
+            counters: None,
+            exit_params: 2,
+        },
+        Recorded {
+            packed: include_bytes!("testdata/6.12.btf.zst"),
+            truth: include_str!("testdata/6.12.txt"),
+            counters: Some((40, 4)),
+            exit_params: 2,
+        },
+        Recorded {
+            packed: include_bytes!("testdata/6.18.btf.zst"),
+            truth: include_str!("testdata/6.18.txt"),
+            counters: Some((40, 4)),
+            exit_params: 3,
+        },
     ];
-    for (packed, truth, counters, exit_params) in recorded {
-        let data = zstd::decode_all(packed).unwrap();
+    for kernel in recorded {
+        let data = zstd::decode_all(kernel.packed).unwrap();
         let btf = Btf::parse(&data).unwrap();
-        assert!(truth.lines().count() > 80);
-        for line in truth.lines() {
+        assert!(kernel.truth.lines().count() > 80);
+        for line in kernel.truth.lines() {
             let (place, offset) = line.split_once(' ').unwrap();
             let (structure, member) = place.split_once('.').unwrap();
             let found = btf.member_offset(structure, member).unwrap();
             assert_eq!(found, Some(offset.parse().unwrap()), "{place}");
         }
-        // The counters became percpu_counters in 6.2.
-        assert_eq!(btf.array("mm_struct", "rss_stat").unwrap(), counters);
+        assert_eq!(btf.array("mm_struct", "rss_stat").unwrap(), kernel.counters);
         let atomics = btf.array("mm_struct", "rss_stat.count").unwrap();
-        assert_eq!(atomics.is_some(), counters.is_none());
+        assert_eq!(atomics.is_some(), kernel.counters.is_none());
         let params = btf.typedef_params("btf_trace_sched_process_exit").unwrap();
-        assert_eq!(params, Some(exit_params));
+        assert_eq!(params, Some(kernel.exit_params));
     }
 }
 
