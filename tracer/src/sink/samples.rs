@@ -71,6 +71,7 @@ pub fn exec(id: ProcId, argv: &[&str]) -> Exec {
         cgroup: full("/user.slice"),
         ns_pid: Some(7),
         by_kernel: false,
+        root: false,
     }
 }
 
@@ -166,6 +167,7 @@ pub fn exit(id: ProcId) -> Exit {
         threads: Some(1),
         usage: usage(),
         kthread: false,
+        root: false,
     }
 }
 
