@@ -22,25 +22,28 @@ impl Glob {
 ///
 /// Each load is volatile: on the kernel side `glob` is a global whose value the
 /// compiler sees as the one from before load, and would fold.
+///
+/// The words go inside, and what does not change is loaded anew: the other way
+/// round sixteen offsets wait on the kernel side's small stack.
 #[inline(always)]
 pub fn matches(glob: &Glob, comm: &[u8; COMM_LEN]) -> bool {
-    let mut hit = 0;
-    for w in 0..GLOB_WORDS {
-        let first = load(&glob.first[w]);
-        if first == 0 {
-            continue; // no pattern here; the verifier knows the value
-        }
-        let stay = load(&glob.stay[w]);
-        let mut active = first;
-        // All ones until the NUL; then the states no longer change.
-        let mut within = u64::MAX;
-        for byte in comm {
-            within &= 0u64.wrapping_sub(u64::from(*byte != 0));
+    let mut active = [0; GLOB_WORDS];
+    for (active, first) in active.iter_mut().zip(&glob.first) {
+        *active = load(first);
+    }
+    // All ones until the NUL; then the states no longer change.
+    let mut within = u64::MAX;
+    for byte in comm {
+        within &= 0u64.wrapping_sub(u64::from(*byte != 0));
+        for (w, active) in active.iter_mut().enumerate() {
             let accept = load(&glob.accept[w][usize::from(*byte)]);
-            let next = ((active << 1) & accept) | (active & stay);
-            active = (next & within) | (active & !within);
+            let next = ((*active << 1) & accept) | (*active & load(&glob.stay[w]));
+            *active = (next & within) | (*active & !within);
         }
-        hit |= active & load(&glob.last[w]);
+    }
+    let mut hit = 0;
+    for (active, last) in active.iter().zip(&glob.last) {
+        hit |= active & load(last);
     }
     hit != 0
 }

@@ -3,6 +3,8 @@
 mod convert;
 mod error;
 mod exec;
+#[cfg(test)]
+mod exec_tests;
 mod read;
 pub mod record;
 #[cfg(test)]

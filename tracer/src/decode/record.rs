@@ -22,10 +22,14 @@
 //! waits for release is at most `cpus × kinds` records, besides those held up by
 //! an exec whose text has not come yet: W stays below the time of such an exec.
 //!
-//! The other rule needs the reader: when it read the boot clock as `t0`, *then*
-//! found the ring empty (consumer position == producer position; a record that
-//! is still being written is not empty), all up to `t0` has been consumed, as
-//! what was reserved later carries a later time. See [`Decoder::ring_empty`].
+//! The other rule needs the reader: it reads the boot clock as `t0`, *then* the
+//! ring's producer position P, and consumes up to P. What lies behind P was
+//! reserved after `t0` and carries a later time, so all up to `t0` has been
+//! consumed (but for text of an exec that lies across P, see
+//! [`Decoder::pending_bound`]). That the ring looks empty is not enough: a record
+//! that is still being written hides those behind it.
+
+use std::sync::Arc;
 
 use tracer_common::record::{Counters, ExecRecord, Header, Text, kind};
 
@@ -35,7 +39,6 @@ use super::exec::Pending;
 use super::read::{Record, read, rest};
 use super::settings::Settings;
 use crate::model::{Event, LossKind, LossPlace, Lost};
-use std::sync::Arc;
 
 /// What is remembered of a CPU.
 #[derive(Default)]
@@ -130,20 +133,6 @@ impl Decoder {
             .fold(u64::MAX, u64::min)
     }
 
-    /// The ring was found empty: text that has not come will not come. Emits
-    /// such execs as truncated and says how many there were (each is a fault of
-    /// the kernel side). Afterwards everything up to the boot-clock time that was
-    /// read *before* the ring was found empty can be released.
-    pub fn ring_empty(&mut self, out: &mut impl FnMut(u64, Event)) -> usize {
-        let incomplete = self.pending;
-        if incomplete != 0 {
-            for i in 0..self.cpus.len() {
-                self.flush(i, out);
-            }
-        }
-        incomplete
-    }
-
     /// New failures of the kernel side to add a process to the tracked set, since
     /// the last call; `counters` are those of each CPU.
     pub fn table_losses(&mut self, counters: &[Counters], ts: u64) -> Option<Lost> {
@@ -165,7 +154,9 @@ impl Decoder {
     /// After the probes were detached and the ring was drained: incomplete execs,
     /// and losses that no record followed, with the time `ts`.
     pub fn finish(&mut self, counters: &[Counters], ts: u64, out: &mut impl FnMut(u64, Event)) {
-        self.ring_empty(out);
+        for i in 0..self.cpus.len() {
+            self.flush(i, out);
+        }
         let mut lost = Vec::new();
         for ((number, cpu), counters) in (0u32..).zip(&mut self.cpus).zip(counters) {
             for ((kind, next), attempts) in (0u8..).zip(&mut cpu.next).zip(counters.seq) {

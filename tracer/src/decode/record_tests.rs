@@ -6,12 +6,11 @@ use tracer_common::record::{
     GoneRecord, Header, SignalRecord, Text, Totals, flags, kind, section,
 };
 
+use super::exec_tests::{LONG, Sample, args};
 use super::{DecodeError, Decoder, Known, Settings};
-use crate::model::{
-    Args, Bytes, Event, Exec, Field, LossKind, LossPlace, Lost, ProcId, Reason, SignalBy,
-};
+use crate::model::{Bytes, Event, Field, LossKind, LossPlace, Lost, ProcId, Reason, SignalBy};
 
-fn decoder(env: bool) -> Decoder {
+pub(super) fn decoder(env: bool) -> Decoder {
     let cgroup = Box::new(|id: u64| Field::Full(Bytes::from(format!("/{id}").into_bytes())));
     Decoder::new(Settings {
         cpus: 2,
@@ -23,13 +22,13 @@ fn decoder(env: bool) -> Decoder {
 }
 
 /// The bytes of a record.
-fn bytes<T: super::read::Record>(record: &T) -> Vec<u8> {
+pub(super) fn bytes<T: super::read::Record>(record: &T) -> Vec<u8> {
     // SAFETY: a live reference, and a struct of integers without padding.
     unsafe { std::slice::from_raw_parts((&raw const *record).cast::<u8>(), size_of::<T>()) }
         .to_vec()
 }
 
-fn header(kind: u8, cpu: u16, seq: u32, ts: u64) -> Header {
+pub(super) fn header(kind: u8, cpu: u16, seq: u32, ts: u64) -> Header {
     Header {
         kind,
         flags: 0,
@@ -42,235 +41,10 @@ fn header(kind: u8, cpu: u16, seq: u32, ts: u64) -> Header {
     }
 }
 
-fn feed(d: &mut Decoder, record: &[u8]) -> (Vec<Event>, Result<(), DecodeError>) {
+pub(super) fn feed(d: &mut Decoder, record: &[u8]) -> (Vec<Event>, Result<(), DecodeError>) {
     let mut events = Vec::new();
     let result = d.decode(record, &mut |_, e| events.push(e));
     (events, result)
-}
-
-/// An exec in the records of one CPU, cut as the kernel side cuts.
-struct Sample<'a> {
-    seq: u32,
-    argv: &'a [u8],
-    env: &'a [u8],
-    piece: usize,
-    flags: u8,
-}
-
-impl Sample<'_> {
-    const FILENAME: &'static [u8] = b"/bin/ls";
-    const CWD: &'static [u8] = b"b\0a\0";
-
-    fn text(&self, section: u8, offset: usize, body: &[u8]) -> Vec<u8> {
-        let first = section == section::FIRST;
-        let text = Text {
-            h: header(kind::TEXT, 0, 0, 100),
-            section,
-            exec_seq: self.seq,
-            filename_len: if first { 7 } else { 0 },
-            cwd_len: if first { 4 } else { 0 },
-            offset: u32::try_from(offset).unwrap(),
-            len: u32::try_from(body.len()).unwrap(),
-            ..Text::default()
-        };
-        // A reserve has a constant size: what lies behind `len` is of no meaning.
-        [bytes(&text), body.to_vec(), vec![0xee; 3]].concat()
-    }
-
-    /// The exec record, then its texts.
-    fn records(&self) -> Vec<Vec<u8>> {
-        let head = self.argv.len().min(self.piece);
-        let first = [Self::FILENAME, Self::CWD, &self.argv[..head]].concat();
-        let mut texts = vec![self.text(section::FIRST, 0, &first)];
-        for (i, piece) in self.argv[head..].chunks(self.piece).enumerate() {
-            texts.push(self.text(section::ARGV, head + i * self.piece, piece));
-        }
-        for (i, piece) in self.env.chunks(self.piece).enumerate() {
-            texts.push(self.text(section::ENV, i * self.piece, piece));
-        }
-        let exec = ExecRecord {
-            h: Header {
-                flags: self.flags,
-                ..header(kind::EXEC, 0, self.seq, 100)
-            },
-            comm: *b"ls\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-            ppid: 9,
-            parent_start: 4,
-            euid: 1000,
-            loginuid: u32::MAX,
-            cgroup_id: 77,
-            pieces: u16::try_from(texts.len()).unwrap(),
-            argv_len: u32::try_from(self.argv.len()).unwrap(),
-            env_len: u32::try_from(self.env.len()).unwrap(),
-            ..ExecRecord::default()
-        };
-        texts.insert(0, bytes(&exec));
-        texts
-    }
-}
-
-/// Marks text record `lost` (counted from the first text) as one that did not fit.
-fn lose(records: &mut Vec<Vec<u8>>, lost: usize) {
-    records.remove(lost + 1);
-    let mut exec: ExecRecord = super::read::read(&records[0]).unwrap();
-    exec.pieces -= 1;
-    exec.pieces_lost += 1;
-    records[0] = bytes(&exec);
-}
-
-fn exec_of(env: bool, records: &[Vec<u8>]) -> Exec {
-    let mut d = decoder(env);
-    let mut events = Vec::new();
-    for (i, record) in records.iter().enumerate() {
-        assert!(events.is_empty(), "given before text {i} came");
-        d.decode(record, &mut |_, e| events.push(e)).unwrap();
-    }
-    let Some(Event::Exec(exec)) = events.pop() else {
-        panic!("no exec")
-    };
-    (*exec).clone()
-}
-
-fn args(b: &[u8]) -> Args {
-    Args(b.into())
-}
-
-const LONG: &[u8] = b"ls\0-l\0\0a rather long argument\0";
-
-#[test]
-fn an_exec_comes_whole_out_of_its_pieces() {
-    for piece in [1, 5, 100] {
-        let sample = Sample {
-            seq: 0,
-            argv: LONG,
-            env: b"A=1\0B=\0",
-            piece,
-            flags: 0,
-        };
-        let e = exec_of(true, &sample.records());
-        assert_eq!(e.argv, Field::Full(args(LONG)));
-        assert_eq!(e.env, Some(Field::Full(args(b"A=1\0B=\0"))));
-        assert_eq!(e.filename, Field::Full(Bytes::from(&b"/bin/ls"[..])));
-        assert_eq!(e.cwd, Field::Full(Bytes::from(&b"/a/b"[..])));
-        assert_eq!(e.cgroup, Field::Full(Bytes::from(&b"/77"[..])));
-        assert_eq!(e.parent, Some(ProcId::exact(9, 4)));
-        assert_eq!(
-            (e.loginuid, e.euid, e.tty, e.ns_pid, e.old_tid),
-            (None, Some(1000), None, None, None)
-        );
-        assert_eq!(exec_of(false, &sample.records()).env, None);
-    }
-}
-
-#[test]
-fn what_is_missing_of_an_exec_is_marked() {
-    let sample = |flags| Sample {
-        seq: 0,
-        argv: LONG,
-        env: b"A=1\0",
-        piece: 5,
-        flags,
-    };
-    let mut records = sample(0).records();
-    lose(&mut records, 2);
-    let e = exec_of(true, &records);
-    assert_eq!(
-        e.argv,
-        Field::Truncated(args(&LONG[..10])),
-        "nothing from behind the hole"
-    );
-    assert_eq!(e.env, Some(Field::Full(args(b"A=1\0"))));
-
-    let mut records = sample(0).records();
-    lose(&mut records, 0);
-    let e = exec_of(false, &records);
-    assert_eq!(e.filename, Field::Missing(Reason::Lost));
-    assert_eq!(e.cwd, Field::Missing(Reason::Lost));
-    assert_eq!(e.argv, Field::Missing(Reason::Lost));
-    assert_eq!(e.id, ProcId::exact(10, 5));
-
-    let e = exec_of(
-        false,
-        &sample(flags::USER_FAULT | flags::FILENAME_CUT | flags::CWD_CUT).records(),
-    );
-    assert_eq!(e.argv, Field::Truncated(args(LONG)));
-    assert_eq!(e.filename.state(), "truncated");
-    assert_eq!(e.cwd, Field::Truncated(Bytes::from(&b"a/b"[..])));
-
-    let mut fault = Sample {
-        argv: b"",
-        env: b"",
-        ..sample(flags::USER_FAULT)
-    }
-    .records();
-    let mut exec: ExecRecord = super::read::read(&fault[0]).unwrap();
-    exec.argv_len = 12;
-    fault[0] = bytes(&exec);
-    assert_eq!(exec_of(false, &fault).argv, Field::Missing(Reason::Fault));
-
-    // A cap: the kernel side took less than there was.
-    let mut capped = sample(0).records();
-    exec = super::read::read(&capped[0]).unwrap();
-    exec.argv_len = 100_000;
-    capped[0] = bytes(&exec);
-    assert_eq!(exec_of(false, &capped).argv, Field::Truncated(args(LONG)));
-}
-
-#[test]
-fn text_that_never_comes_does_not_hold_up_its_exec_for_ever() {
-    let mut d = decoder(false);
-    let records = Sample {
-        seq: 0,
-        argv: LONG,
-        env: b"",
-        piece: 5,
-        flags: 0,
-    }
-    .records();
-    for record in &records[..3] {
-        assert_eq!(feed(&mut d, record), (vec![], Ok(())));
-    }
-    let mut events = Vec::new();
-    assert_eq!(d.ring_empty(&mut |_, e| events.push(e)), 1);
-    assert!(
-        matches!(&events[..], [Event::Exec(e)] if e.argv == Field::Truncated(args(&LONG[..10])))
-    );
-    assert_eq!(d.ring_empty(&mut |_, _| {}), 0);
-    // What comes all the same has no exec any more.
-    assert!(matches!(
-        feed(&mut d, &records[3]).1,
-        Err(DecodeError::Orphan { .. })
-    ));
-
-    // Another exec on the same CPU ends the wait, too.
-    feed(
-        &mut d,
-        &Sample {
-            seq: 1,
-            argv: LONG,
-            env: b"",
-            piece: 5,
-            flags: 0,
-        }
-        .records()[0],
-    )
-    .1
-    .unwrap();
-    let (events, result) = feed(
-        &mut d,
-        &Sample {
-            seq: 2,
-            argv: LONG,
-            env: b"",
-            piece: 5,
-            flags: 0,
-        }
-        .records()[0],
-    );
-    assert_eq!(
-        (events.len(), result),
-        (1, Err(DecodeError::Incomplete { cpu: 0 }))
-    );
 }
 
 fn lost(ts: u64, cpu: u32, kind: LossKind, count: u64) -> Event {

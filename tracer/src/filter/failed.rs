@@ -239,6 +239,10 @@ impl Sink for FailedOnly {
     fn end(&mut self, end: &End) -> io::Result<()> {
         self.inner.end(end)
     }
+
+    fn backlog(&self) -> usize {
+        self.inner.backlog()
+    }
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ fn parse(pattern: &[u8]) -> Result<Pattern, GlobError> {
             }
             b'?' => [true; 256],
             b'[' => {
-                let (set, after) = parse_set(rest).map_err(|error| error(name()))?;
+                let (set, after) = parse_set(rest, &name)?;
                 rest = after;
                 set
             }
@@ -126,8 +126,11 @@ fn single(byte: u8) -> Set {
 }
 
 /// A set, from behind its `[`; gives what follows its `]`.
-fn parse_set(mut rest: &[u8]) -> Result<(Set, &[u8]), fn(String) -> GlobError> {
-    let open: fn(String) -> GlobError = GlobError::OpenSet;
+fn parse_set<'a>(
+    mut rest: &'a [u8],
+    pattern: &dyn Fn() -> String,
+) -> Result<(Set, &'a [u8]), GlobError> {
+    let open = || GlobError::OpenSet(pattern());
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     if negated {
         rest = rest.get(1..).unwrap_or_default();
@@ -139,15 +142,15 @@ fn parse_set(mut rest: &[u8]) -> Result<(Set, &[u8]), fn(String) -> GlobError> {
             return Ok((set, after));
         }
         first = false;
-        let (from, after) = member(rest).ok_or(open)?;
+        let (from, after) = member(rest).ok_or_else(open)?;
         rest = after;
         let mut to = from;
         if let [b'-', next, ..] = rest
             && *next != b']'
         {
-            (to, rest) = member(&rest[1..]).ok_or(open)?;
+            (to, rest) = member(&rest[1..]).ok_or_else(open)?;
             if to < from {
-                return Err(GlobError::Range);
+                return Err(GlobError::Range(pattern()));
             }
         }
         for byte in from..=to {

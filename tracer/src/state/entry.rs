@@ -17,7 +17,7 @@ pub(super) struct Entry {
     pub process: Process,
     pub phase: Phase,
     /// Deadly signals, one of each number: which of them ends it is known at the end.
-    signals: Vec<Box<Signal>>,
+    signals: Vec<Signal>,
 }
 
 /// What a new process has from its parent.
@@ -123,7 +123,8 @@ impl Entry {
         let ended_by = e.status.and_then(|status| status.signal);
         p.killed_by = std::mem::take(&mut self.signals)
             .into_iter()
-            .find(|s| Some(s.signal) == ended_by);
+            .find(|s| Some(s.signal) == ended_by)
+            .map(Box::new);
         self.phase = Phase::Ended;
     }
 
@@ -151,10 +152,10 @@ impl Entry {
             .find(|known| known.signal == e.signal)
         {
             Some(known) if known.by == SignalBy::Kernel && e.by == SignalBy::Oom => {
-                **known = e.clone()
+                *known = e.clone()
             }
             Some(_) => {}
-            None => self.signals.push(Box::new(e.clone())),
+            None => self.signals.push(e.clone()),
         }
     }
 

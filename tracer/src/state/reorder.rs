@@ -87,17 +87,6 @@ impl Reorder {
         }
     }
 
-    /// Takes the events with `ts ≤ up_to`, in order. What is not taken from the
-    /// iterator stays.
-    pub fn release(&mut self, up_to: u64) -> impl Iterator<Item = Event> + '_ {
-        std::iter::from_fn(move || self.pop(up_to))
-    }
-
-    /// Takes everything that is left, in order.
-    pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
-        std::iter::from_fn(move || self.pop(u64::MAX))
-    }
-
     /// Takes the earliest event, if its `ts ≤ up_to`.
     pub fn pop(&mut self, up_to: u64) -> Option<Event> {
         self.released = self.released.max(up_to);
@@ -151,6 +140,10 @@ mod tests {
         }
     }
 
+    fn released(r: &mut Reorder, up_to: u64) -> impl Iterator<Item = Event> {
+        std::iter::from_fn(move || r.pop(up_to))
+    }
+
     fn pids(events: impl Iterator<Item = Event>) -> Vec<u32> {
         let pid = |e| {
             if let Event::Gone { id, .. } = e {
@@ -168,16 +161,16 @@ mod tests {
         for (ts, pid) in [(10, 1), (30, 2), (20, 3), (20, 4), (30, 5)] {
             r.push(gone(ts, pid));
         }
-        assert_eq!(pids(r.release(9)), []);
-        assert_eq!(pids(r.release(20)), [1, 3, 4]);
+        assert!(pids(released(&mut r, 9)).is_empty());
+        assert_eq!(pids(released(&mut r, 20)), [1, 3, 4]);
         r.push(gone(25, 6));
         r.push(gone(20, 7));
         assert_eq!(r.late(), 0);
         r.push(gone(19, 8));
         assert_eq!(r.late(), 1);
-        assert_eq!(pids(r.release(29)), [8, 7, 6]);
+        assert_eq!(pids(released(&mut r, 29)), [8, 7, 6]);
         assert_eq!(r.len(), 2);
-        assert_eq!(pids(r.drain()), [2, 5]);
+        assert_eq!(pids(released(&mut r, u64::MAX)), [2, 5]);
         assert!(r.is_empty());
     }
 
@@ -187,7 +180,7 @@ mod tests {
         r.push_at(5, gone(10, 1));
         r.push_at(3, gone(10, 2));
         r.push_at(9, gone(10, 3));
-        assert_eq!(pids(r.drain()), [2, 1, 3]);
+        assert_eq!(pids(released(&mut r, u64::MAX)), [2, 1, 3]);
     }
 
     proptest! {
@@ -201,9 +194,9 @@ mod tests {
             truth.sort_by_key(|(ts, _)| *ts);
             let mut got = Vec::new();
             for up_to in [7, 20, 20, 3] {
-                got.extend(pids(r.release(up_to)));
+                got.extend(pids(released(&mut r, up_to)));
             }
-            got.extend(pids(r.drain()));
+            got.extend(pids(released(&mut r, u64::MAX)));
             let truth: Vec<u32> = truth.into_iter().map(|(_, pid)| pid).collect();
             prop_assert_eq!(got, truth);
         }
