@@ -188,7 +188,7 @@ fn the_full_tree_shows_each_process() {
     let lines = outcome
         .stderr()
         .lines()
-        .filter(|l| l.contains("tiny") && !l.contains("execstorm"))
+        .filter(|l| l.contains("─ ") && l.contains("/tiny"))
         .count();
     assert_eq!(lines as u64, n, "{outcome}");
 }

@@ -114,9 +114,9 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
         Some(own) if child.num("execs") == 0 => {
             check(own == peak, format!("max RSS {own}, wait4 {peak}"))
         }
-        // wait4's also covers what exec replaced.
+        // wait4's also covers what exec replaced, and the kernel's counter lags behind by a batch on each CPU.
         Some(own) => check(
-            own <= peak && own >= touched,
+            own <= peak && own + counter_lag() >= touched,
             format!("max RSS {own}, not in {touched}…{peak}"),
         ),
         None => check(
@@ -139,6 +139,12 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
     faults
 }
 
+/// By how much the kernel's counter of resident pages may lag behind (percpu_counter_batch).
+fn counter_lag() -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    cpus * 32.max(2 * cpus) * 4096
+}
+
 #[test]
 fn an_exec_leaves_the_peak_of_the_old_program_behind() {
     require!(ebpf_is_tested);
@@ -146,17 +152,18 @@ fn an_exec_leaves_the_peak_of_the_old_program_behind() {
         println!("skipped: before 6.16 the memory is gone at the exit tracepoint");
         return;
     }
-    let (outcome, capture) = rusage(12);
-    // Forked from a process that touched 16 MiB; its own program touches next to nothing.
+    let (outcome, capture) = rusage(24);
+    // Forked from a process that touched 16 MiB; its own program touches 4.
     let stdout = outcome.stdout();
-    let tiny = stdout
-        .lines()
-        .filter_map(Child::parse)
-        .find(|c| c.words["shape"] == "tiny")
-        .expect("one in 12");
-    let row = capture.process(tiny.num("pid"));
-    assert!(tiny.num("maxrss_kb") > 16 * 1024, "{}", tiny.line);
-    assert!(row["usage"].num("max_rss_bytes") < 4 << 20, "{row}");
+    let children = stdout.lines().filter_map(Child::parse);
+    let small = children.filter(|c| c.num("execs") == 1 && c.num("touched_kb") == 4096);
+    let small: Vec<_> = small.collect();
+    assert!(!small.is_empty(), "the workload has such a shape");
+    for child in small {
+        assert!(child.num("maxrss_kb") > 16 * 1024, "{}", child.line);
+        let row = capture.process(child.num("pid"));
+        assert!(row["usage"].num("max_rss_bytes") < 8 << 20, "{row}");
+    }
 }
 
 /// CASES 9

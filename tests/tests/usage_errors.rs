@@ -76,13 +76,17 @@ fn no_command() {
 
 #[test]
 fn a_ring_that_cannot_be() {
-    for size in ["0", "3KiB", "3072", "5000", "-1", "many"] {
+    let sizes = [
+        ("0", "the smallest is one page, 4KiB"),
+        ("3KiB", "4KiB"),
+        ("5000", "power of two"),
+        ("-1", "4KiB"),
+        ("many", "4KiB"),
+    ];
+    for (size, remedy) in sizes {
         let witness = Witness::new();
         let option = format!("--ring-size={size}");
-        witness.assert_refused(
-            witness.trace().option(option).run(),
-            &["ring-size", "power of two"],
-        );
+        witness.assert_refused(witness.trace().option(option).run(), &["ring-size", remedy]);
     }
 }
 
