@@ -18,8 +18,11 @@ pub mod kind {
     pub const EXEC_FAILED: u8 = 6;
     pub const SIGNAL: u8 = 7;
     pub const GONE: u8 = 8;
+    /// A [`super::SignalRecord`] of the OOM killer's. A kind of its own, as
+    /// another program writes it: two of one kind must not interrupt each other.
+    pub const OOM: u8 = 9;
     /// One past the largest kind.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
     /// Length of the counter arrays: a power of two, so that an index can be
     /// masked instead of checked.
     pub const SLOTS: usize = 16;
@@ -62,8 +65,8 @@ pub mod flags {
     pub const USER_FAULT: u8 = 16;
     /// The record belongs to the command that tracer itself started.
     pub const ROOT: u8 = 32;
-    /// SIGNAL: the OOM killer chose this process.
-    pub const OOM: u8 = 64;
+    /// GONE: it left the filters at an exec and goes on unseen.
+    pub const LEFT: u8 = 64;
     /// SIGNAL: the kernel is the sender.
     pub const BY_KERNEL: u8 = 128;
 }
@@ -219,7 +222,8 @@ pub struct FinalRecord {
     pub totals: Totals,
 }
 
-/// A process ended well while only failures were asked for.
+/// A process ended well while only failures were asked for, or ([`flags::LEFT`])
+/// execs a program that the filters do not want.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GoneRecord {

@@ -4,7 +4,7 @@
 use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
-use tracer_common::record::{ExecRecord, flags, kind};
+use tracer_common::record::{ExecRecord, GoneRecord, flags, kind};
 
 use super::text;
 use crate::emit;
@@ -33,17 +33,23 @@ pub fn process_exec(ctx: &BtfTracePointContext) {
         None => return,
     };
     // SAFETY: a value of our map; it stays while this process lives.
-    let bits = unsafe {
+    let (before, now) = unsafe {
         (*process).exec_maxrss = v.signal.maxrss();
-        let mut bits = (*process).flags & !bits::EMIT;
+        let before = (*process).flags;
+        let mut now = before & !bits::EMIT;
         if filter::passes() {
-            bits |= bits::EMIT;
+            now |= bits::EMIT;
         }
-        (*process).flags = bits;
-        bits
+        (*process).flags = now;
+        (before, now)
     };
-    if bits & bits::EMIT != 0 {
-        emit_exec(ctx, &v, &key, bits);
+    if now & bits::EMIT != 0 {
+        emit_exec(ctx, &v, &key, now);
+    } else if before & bits::EMIT != 0
+        && let Some(entry) = emit::begin::<GoneRecord>(kind::GONE, &key, v.task.pid())
+    {
+        entry.set_flags(flags::LEFT);
+        entry.submit();
     }
 }
 

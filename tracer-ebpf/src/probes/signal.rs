@@ -47,12 +47,8 @@ pub fn signal_generate(ctx: &BtfTracePointContext) {
         _ => unsafe { peek(info.add(offset!(siginfo_code) as usize)) },
     };
     let by_kernel = !matches!(code, SI_USER | SI_QUEUE | SI_TKILL);
-    emit_signal(
-        target,
-        signal,
-        code,
-        if by_kernel { flags::BY_KERNEL } else { 0 },
-    );
+    let bits = if by_kernel { flags::BY_KERNEL } else { 0 };
+    emit_signal(kind::SIGNAL, target, signal, code, bits);
 }
 
 /// `sighand->action[signal - 1].sa.sa_handler`.
@@ -80,23 +76,24 @@ pub fn mark_victim(ctx: &BtfTracePointContext) {
     // a start time: not an identity.
     if has(opt::OOM_TASK) {
         emit_signal(
+            kind::OOM,
             Task(ctx.arg::<*const u8>(0)),
             SIGKILL,
             i32::MAX,
-            flags::OOM | flags::BY_KERNEL,
+            flags::BY_KERNEL,
         );
     }
 }
 
 #[inline(always)]
-fn emit_signal(target: Task, signal: u32, code: i32, bits: u8) {
+fn emit_signal(which: u8, target: Task, signal: u32, code: i32, bits: u8) {
     let key = target.key();
     // SAFETY: read once, in this program.
     match unsafe { TRACKED.get(&key) } {
         Some(process) if process.flags & bits::EMIT != 0 => {}
         _ => return,
     }
-    let Some(entry) = emit::begin::<SignalRecord>(kind::SIGNAL, &key, target.pid()) else {
+    let Some(entry) = emit::begin::<SignalRecord>(which, &key, target.pid()) else {
         return;
     };
     let r = entry.as_ptr();

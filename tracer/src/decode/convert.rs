@@ -2,6 +2,7 @@
 
 use tracer_common::record::{
     ExecFailedRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header, SignalRecord, flags,
+    kind,
 };
 
 use super::error::DecodeError;
@@ -88,10 +89,11 @@ pub(super) fn totals_final(r: &FinalRecord, settings: &Settings) -> Event {
     }))
 }
 
-pub(super) const fn gone(r: &GoneRecord) -> Event {
+pub(super) fn gone(r: &GoneRecord) -> Event {
     Event::Gone {
         ts: r.h.ts,
         id: subject(&r.h),
+        left: has(&r.h, flags::LEFT),
     }
 }
 
@@ -128,7 +130,7 @@ pub(super) fn exec_failed(r: &ExecFailedRecord) -> Result<Event, DecodeError> {
 }
 
 pub(super) fn signal(r: &SignalRecord) -> Event {
-    let by = if has(&r.h, flags::OOM) {
+    let by = if r.h.kind == kind::OOM {
         SignalBy::Oom
     } else if has(&r.h, flags::BY_KERNEL) {
         SignalBy::Kernel

@@ -109,7 +109,7 @@ impl Decoder {
             kind::EXIT => get(bytes).map(|r| convert::exit(&r, &mut self.settings)),
             kind::FINAL => get(bytes).map(|r| convert::totals_final(&r, &self.settings)),
             kind::EXEC_FAILED => get(bytes).map(|r| convert::exec_failed(&r)).transpose()?,
-            kind::SIGNAL => get(bytes).map(|r| convert::signal(&r)),
+            kind::SIGNAL | kind::OOM => get(bytes).map(|r| convert::signal(&r)),
             _ => get(bytes).map(|r| convert::gone(&r)),
         };
         out(order, event.ok_or(short(h.kind))?);
@@ -289,7 +289,7 @@ const fn loss_kind(kind: u8) -> Option<LossKind> {
         kind::EXIT | kind::GONE => Some(LossKind::Exit),
         kind::FINAL => Some(LossKind::Final),
         kind::EXEC_FAILED => Some(LossKind::ExecFailed),
-        kind::SIGNAL => Some(LossKind::Signal),
+        kind::SIGNAL | kind::OOM => Some(LossKind::Signal),
         _ => None,
     }
 }

@@ -307,8 +307,9 @@ proptest! {
 
     #[test]
     fn signal_round_trip(signal in 1u32..65, sender: u32, oom: bool, kernel: bool) {
-        let flags = if oom { flags::OOM } else { 0 } | if kernel { flags::BY_KERNEL } else { 0 };
-        let h = Header { flags, ..header(kind::SIGNAL, 0, 0, 7) };
+        let flags = if kernel { flags::BY_KERNEL } else { 0 };
+        let kind = if oom { kind::OOM } else { kind::SIGNAL };
+        let h = Header { flags, ..header(kind, 0, 0, 7) };
         let r = SignalRecord { h, signal, sender_tgid: sender, ..SignalRecord::default() };
         let (events, _) = feed(&mut decoder(false), &bytes(&r));
         let Event::Signal(e) = &events[0] else { panic!("{events:?}") };

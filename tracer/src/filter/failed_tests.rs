@@ -175,7 +175,14 @@ impl Run {
     /// A good end, as the kernel side reports it under `--failed`.
     fn gone(&mut self, pid: u32) {
         let ts = self.tick();
-        self.send(&Event::Gone { ts, id: id(pid) }, pid);
+        self.send(
+            &Event::Gone {
+                ts,
+                id: id(pid),
+                left: false,
+            },
+            pid,
+        );
     }
 
     fn notes(&mut self) -> String {

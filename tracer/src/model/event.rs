@@ -15,10 +15,12 @@ pub enum Event {
     Exit(Box<Exit>),
     /// Totals of a process that has ended are final now.
     Final(Box<Final>),
-    /// A process ended well and nothing more was asked for (`--failed`).
+    /// A process ended well and nothing more was asked for (`--failed`), or
+    /// (`left`) runs a program now that the filters do not want.
     Gone {
         ts: u64,
         id: ProcId,
+        left: bool,
     },
     Signal(Box<Signal>),
     Seed(Box<Seed>),

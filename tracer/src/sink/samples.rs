@@ -327,6 +327,7 @@ pub fn every_event() -> Vec<Event> {
         Event::Gone {
             ts: T0 + 20 * MS,
             id: child,
+            left: false,
         },
         Event::Lost(lost(LossPlace::Ring, LossKind::Fork, 12)),
         Event::Lost(Lost {

@@ -257,8 +257,16 @@ fn seeds_are_taken_over_by_exact_records() {
 fn a_good_end_under_failed_gives_a_row_without_totals() {
     let run = Run::of([
         fork(1, id(1), id(2)),
-        Event::Gone { ts: 7, id: id(2) },
-        Event::Gone { ts: 8, id: id(9) },
+        Event::Gone {
+            ts: 7,
+            id: id(2),
+            left: false,
+        },
+        Event::Gone {
+            ts: 8,
+            id: id(9),
+            left: false,
+        },
     ]);
     let row = &run.rows[0];
     assert_eq!(

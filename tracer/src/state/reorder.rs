@@ -137,6 +137,7 @@ mod tests {
         Event::Gone {
             ts,
             id: ProcId::exact(pid, 0),
+            left: false,
         }
     }
 

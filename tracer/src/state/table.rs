@@ -16,7 +16,11 @@ use super::entry::{Entry, Inherited, Phase};
 use crate::model::{Event, Exit, Final, Fork, Precision, ProcId, Process, Seed, Signal, Status};
 
 /// How long an ended process waits for its final totals, ns.
-pub const FINAL_WAIT_NS: u64 = 250_000_000;
+///
+/// An RCU grace period is enough, but a busy machine takes its time for one: a
+/// quarter of a second was too short for one in some thousand. What is never
+/// reaped waits this long in vain.
+pub const FINAL_WAIT_NS: u64 = 2_000_000_000;
 
 /// What was odd, for the summary and for tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +72,7 @@ impl Table {
             }
             Event::Exit(e) => return e.thread || self.exit(e, row),
             Event::Final(e) => return self.totals_final(e, row),
-            Event::Gone { ts, id } => self.gone(*ts, *id, row),
+            Event::Gone { ts, id, left } => self.gone(*ts, *id, *left, row),
             Event::Signal(e) => self.signal(e),
             Event::Seed(e) => self.seed(e, row),
             Event::ExecFailed(_) | Event::Lost(_) => {}
@@ -234,8 +238,13 @@ impl Table {
         true
     }
 
-    fn gone(&mut self, ts: u64, id: ProcId, row: &mut impl FnMut(Process)) {
-        if let Some(id) = self.resolve(id)
+    fn gone(&mut self, ts: u64, id: ProcId, left: bool, row: &mut impl FnMut(Process)) {
+        if left {
+            // Its row would be of a process that is not wanted.
+            if let Some(id) = self.resolve(id) {
+                self.emit(&id, &mut |_| {});
+            }
+        } else if let Some(id) = self.resolve(id)
             && let Some(entry) = self.entries.get_mut(&id)
         {
             entry.process.end = Some(ts);

@@ -22,6 +22,8 @@ pub struct Renderer<'a> {
     nodes: &'a [Node],
     forest: &'a Forest,
     options: TreeOptions,
+    /// Records were lost; else what is missing was filtered out.
+    lost: bool,
     levels: usize,
     line: String,
 }
@@ -36,7 +38,7 @@ struct Frame {
 }
 
 impl<'a> Renderer<'a> {
-    pub fn new(nodes: &'a [Node], forest: &'a Forest, options: TreeOptions) -> Self {
+    pub fn new(nodes: &'a [Node], forest: &'a Forest, options: TreeOptions, lost: bool) -> Self {
         // At most half of a terminal goes to indentation.
         let levels = options
             .width
@@ -45,6 +47,7 @@ impl<'a> Renderer<'a> {
             nodes,
             forest,
             options,
+            lost,
             levels,
             line: String::new(),
         }
@@ -124,7 +127,7 @@ impl<'a> Renderer<'a> {
         if level > self.levels + 1 {
             lead.push_str(&format!("[{level}] "));
         }
-        let details = details(node, item);
+        let details = details(node, item, self.lost);
         let (mut pid, mut text) = (String::new(), String::new());
         if item.count == 1 {
             pid = format!("{} ", node.id.pid);
@@ -168,7 +171,7 @@ impl<'a> Renderer<'a> {
 }
 
 /// What follows the command. What is not known is left out.
-fn details(node: &Node, item: &Item) -> Vec<(Paint, String)> {
+fn details(node: &Node, item: &Item, lost: bool) -> Vec<(Paint, String)> {
     let mut d = Vec::new();
     let single = item.count == 1;
     if single && let Some(wall) = node.wall_ns() {
@@ -186,7 +189,8 @@ fn details(node: &Node, item: &Item) -> Vec<(Paint, String)> {
     }
     match node.outcome {
         Outcome::Running => d.push((Paint::Note, "running".into())),
-        Outcome::Unrecorded => d.push((Paint::Note, "(its record is missing)".into())),
+        Outcome::Unrecorded if lost => d.push((Paint::Note, "(its record is missing)".into())),
+        Outcome::Unrecorded => d.push((Paint::Dim, "(filtered out)".into())),
         Outcome::Ended(status) => {
             let mut text = status.map(describe::outcome).unwrap_or_default();
             if let Some(by) = &node.killed_by {
@@ -204,7 +208,7 @@ fn details(node: &Node, item: &Item) -> Vec<(Paint, String)> {
     if let Some(pid) = node.adopted_by {
         d.push((Paint::Dim, format!("(re-parented to {pid})")));
     }
-    if node.fork_lost {
+    if node.fork_lost && lost {
         d.push((Paint::Note, "(fork lost)".into()));
     }
     d

@@ -37,7 +37,16 @@ fn draw(options: TreeOptions, records: &[Process]) -> String {
 
 /// Only the tree, without the summary.
 fn lines(options: TreeOptions, records: &[Process]) -> Vec<String> {
-    let text = draw(options, records);
+    lines_of(&draw(options, records))
+}
+
+/// The same where a fork was lost.
+fn lines_with_loss(options: TreeOptions, records: &[Process]) -> Vec<String> {
+    let lost = Event::Lost(lost(LossPlace::Ring, LossKind::Fork, 1));
+    lines_of(&draw_with(options, &meta(), &[lost], records, &end()))
+}
+
+fn lines_of(text: &str) -> Vec<String> {
     let (tree, _) = text.split_once("\n\n").expect("a summary");
     tree.lines().map(str::to_owned).collect()
 }
@@ -183,7 +192,7 @@ fn orphans_hang_under_their_first_parent() {
         // The pid of `middle`, reused.
         process(pid(101, 50), Some(root), &["ls"], 1),
     ];
-    let tree: Vec<_> = lines(FOLDED, &records)
+    let tree: Vec<_> = lines_with_loss(FOLDED, &records)
         .iter()
         .map(|l| l.replace("  cpu 5.1ms  max-rss 61M", ""))
         .collect();
@@ -203,10 +212,10 @@ fn orphans_hang_under_their_first_parent() {
 
 #[test]
 fn a_lost_root_still_heads_its_tree() {
-    let tree = lines(
-        FOLDED,
-        &[process(pid(101, 1), Some(pid(100, 0)), &["ls"], 1)],
-    );
+    let records = [process(pid(101, 1), Some(pid(100, 0)), &["ls"], 1)];
+    let tree = lines(FOLDED, &records);
+    assert_eq!(tree[0], "100 make -j8  (filtered out)");
+    let tree = lines_with_loss(FOLDED, &records);
     assert_eq!(
         tree,
         [
