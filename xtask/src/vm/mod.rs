@@ -13,6 +13,9 @@ pub use guest::Outcome;
 
 use crate::{setup, summary::Summary};
 
+/// The suite takes minutes where the processor is emulated, and a busy machine multiplies them.
+const TIMEOUT_S: u64 = 1200;
+
 /// Run the end-to-end tests, or a command, on other kernels in qemu
 ///
 /// The kernels, qemu and busybox are taken from Debian's archive into the cache; nothing is installed. The guest has
@@ -24,7 +27,7 @@ pub struct Args {
     kernel: Vec<String>,
 
     /// How long the command may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S)]
     timeout: u64,
 
     /// The guest's memory
@@ -56,7 +59,7 @@ impl Default for Args {
     fn default() -> Self {
         Self {
             kernel: Vec::new(),
-            timeout: 900,
+            timeout: TIMEOUT_S,
             memory: 2048,
             accel: Accelerator::Tcg,
             scale: None,
