@@ -20,6 +20,8 @@ fn main() -> ExitCode {
             if options.debug_bpf {
                 env_logger::Builder::new()
                     .filter_level(log::LevelFilter::Trace)
+                    .filter_module("aya", log::LevelFilter::Info)
+                    .filter_module("aya_obj", log::LevelFilter::Info)
                     .init();
             }
             cmd::trace::run(&options)

@@ -107,10 +107,13 @@ pub unsafe fn put_acc(to: *mut Totals, acc: &Acc, own: &Acc, add: bool) {
 /// The wait status of the whole process.
 #[inline(always)]
 fn status(v: &View) -> u32 {
+    // Both are loaded first: from a choice of pointers and offsets a verifier
+    // of Linux 6.1 takes any combination.
+    let (group, leader) = (v.signal.group_exit_code(), v.leader.exit_code());
     if v.signal.flags() & SIGNAL_GROUP_EXIT != 0 {
-        v.signal.group_exit_code()
+        group
     } else {
-        v.leader.exit_code()
+        leader
     }
 }
 

@@ -62,7 +62,7 @@ pub enum EbpfError {
     #[error("the kernel did not accept the eBPF program {program}: {error}; see: tracer check")]
     Program {
         program: &'static str,
-        error: Box<ProgramError>,
+        error: String,
     },
     #[error("eBPF map {0}: {1}")]
     Map(&'static str, MapError),
@@ -225,8 +225,8 @@ fn load<'a>(
         .override_global("EXCLUDE_COMM_GLOB", &globals.exclude_comm, true)
         .override_global("AYA_LOG_LEVEL", &globals.log_level, false)
         .map_max_entries("RING", ring_size)
-        // A log costs time; a program that is refused is loaded again with it.
-        .verifier_log_level(VerifierLogLevel::DISABLE)
+        // Only a program that is refused is put through again with a log.
+        .verifier_log_level(VerifierLogLevel::DEBUG)
         .load(OBJECT)
         .map_err(|e| match denied(&e) {
             Some(error) => EbpfError::Denied(error),
@@ -240,7 +240,8 @@ fn denied(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
     while let Some(e) = next {
         if let Some(io) = e.downcast_ref::<io::Error>()
             && let Some(code) = io.raw_os_error()
-            && matches!(code, libc::EPERM | libc::EACCES)
+            // Not EACCES: so the verifier says that it does not accept a program.
+            && code == libc::EPERM
         {
             return Some(io::Error::from_raw_os_error(code));
         }
@@ -294,10 +295,20 @@ fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     if let Some(error) = denied(&error) {
         return EbpfError::Denied(error);
     }
-    EbpfError::Program {
-        program,
-        error: Box::new(error),
-    }
+    let error = match &error {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
+            log::debug!("verifier log of {program}:\n{verifier_log}");
+            // It gives its reason just before the figures.
+            let log = verifier_log.to_string();
+            let lines = log.lines().filter(|l| !l.starts_with("processed "));
+            format!("{io_error}: {}", lines.last().unwrap_or("no reason given"))
+        }
+        other => other.to_string(),
+    };
+    EbpfError::Program { program, error }
 }
 
 fn take<M: TryFrom<Map, Error = MapError>>(
