@@ -9,17 +9,23 @@ use crate::model::{Event, Fork, LossKind, LossPlace, Lost, Precision, ProcId, Re
 impl Tracer {
     /// `creator` stands at the event that tells of `child`.
     pub(super) fn on_fork(&mut self, creator: u32, child: u32) {
-        if !self.tasks.contains_key(&child) {
-            self.adopt(Some(creator), child);
-            self.replay(child);
+        if let Some(start) = self.early.remove(&child) {
+            // Told of already, unless it is another one with the same pid.
+            let now = self.proc.stat(child).map(|s| s.start * self.tick);
+            if self.tasks.contains_key(&child) || now.is_none_or(|now| now == start) {
+                return;
+            }
         }
+        self.adopt(Some(creator), child);
+        self.replay(child);
     }
 
     /// Takes in tasks whose creator was killed before it could tell of them.
     pub(super) fn resolve(&mut self) {
         while let Some(child) = self.pending.keys().next().copied() {
-            if !self.tasks.contains_key(&child) {
-                self.adopt(None, child);
+            self.adopt(None, child);
+            if let Some(task) = self.tasks.get(&child) {
+                self.early.insert(child, task.start);
             }
             self.replay(child);
         }

@@ -54,11 +54,7 @@ impl Tracer {
                 group.ns_pid = status.ns_pid;
             }
             group.last.status = status;
-            group.last.stat = if group.children > 0 {
-                self.proc.stat(tid)
-            } else {
-                None
-            };
+            group.last.stat = self.proc.stat(tid);
         }
     }
 

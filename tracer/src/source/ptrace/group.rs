@@ -20,7 +20,6 @@ pub struct Task {
 #[derive(Clone, Debug, Default)]
 pub struct Last {
     pub status: Option<Status>,
-    /// Only of a process that had children.
     pub stat: Option<Stat>,
 }
 
@@ -87,11 +86,10 @@ impl Group {
     /// Whether the children that are known are those that the kernel has
     /// counted in `both`: then what is left is the process's own.
     fn own(&self, both: &Rusage) -> Option<Rusage> {
-        if self.children == 0 {
-            return Some(*both);
+        match &self.last.stat {
+            Some(stat) => (stat.cminflt == self.reaped.minflt).then(|| both.without(&self.reaped)),
+            None => (self.children == 0).then_some(*both),
         }
-        let stat = self.last.stat.as_ref()?;
-        (stat.cminflt == self.reaped.minflt).then(|| both.without(&self.reaped))
     }
 
     /// Totals after the end. `both` is what wait4 gave: final, but with the

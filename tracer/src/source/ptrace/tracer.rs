@@ -31,6 +31,11 @@ pub struct Tracer {
     pub(super) groups: FxHashMap<u32, Group>,
     /// Reports of tasks whose creator has not told of them yet; they stand still.
     pub(super) pending: FxHashMap<u32, Vec<Report>>,
+    /// Tasks that were taken in before their creator's event, and their start:
+    /// it may still come, even after their end.
+    pub(super) early: FxHashMap<u32, u64>,
+    /// A task has ended while others were pending: its event may never come.
+    pub(super) creator_died: bool,
     /// Resources of processes that ended after the parent that is known of them.
     pub(super) stray: Rusage,
     /// Programs that were found to run without their privileges.
@@ -75,6 +80,8 @@ impl Tracer {
             tasks: FxHashMap::default(),
             groups: FxHashMap::default(),
             pending: FxHashMap::default(),
+            early: FxHashMap::default(),
+            creator_died: false,
             stray: Rusage::default(),
             unprivileged: FxHashSet::default(),
             ordinary: euid != 0,
@@ -127,9 +134,14 @@ impl Tracer {
     pub fn run(mut self) {
         loop {
             // Events go out before the tracees' silence begins, and together otherwise.
-            match call::wait(self.out.is_empty()) {
+            match call::wait(self.out.is_empty() && !self.creator_died) {
                 Ok(Some(report)) => self.serve(&report),
-                Ok(None) => self.out.flush(),
+                Ok(None) => {
+                    if std::mem::take(&mut self.creator_died) {
+                        self.resolve();
+                    }
+                    self.out.flush();
+                }
                 Err(e) if e.raw_os_error() == Some(libc::EINTR) => {}
                 // ECHILD: all have ended.
                 Err(_) => break,
@@ -167,10 +179,7 @@ impl Tracer {
         match Stop::new(report.status) {
             Stop::End(status) => {
                 self.on_end(tid, status, &report.rusage);
-                if !self.pending.is_empty() {
-                    // The creator may have been this one and will not tell any more.
-                    self.resolve();
-                }
+                self.creator_died = !self.pending.is_empty();
             }
             Stop::Signal(signal) => {
                 self.on_signal(tid, signal);

@@ -9,13 +9,20 @@ const NAME: &str = "TRACER_PTRACE_FIXTURE";
 /// only child of the root.
 pub fn trace(options: Options, name: &str) -> Run {
     let exe = std::env::current_exe().unwrap();
-    let argv = [exe.to_str().unwrap(), "source::ptrace::tests::fixture::entry", "--exact", "--nocapture"];
+    let argv = [
+        exe.to_str().unwrap(),
+        "source::ptrace::tests::fixture::entry",
+        "--exact",
+        "--nocapture",
+    ];
     run_env(options, &argv, &[&format!("{NAME}={name}")])
 }
 
 #[test]
 fn entry() {
-    let Ok(name) = std::env::var(NAME) else { return };
+    let Ok(name) = std::env::var(NAME) else {
+        return;
+    };
     let body: fn() = match name.as_str() {
         "threads" => threads,
         "leader_first" => leader_first,
@@ -24,6 +31,7 @@ fn entry() {
         "vfork" => vfork,
         "untraced" => untraced,
         "children" => children,
+        "no_wait" => no_wait,
         _ => return,
     };
     // SAFETY: the child uses the heap, which glibc makes usable after a fork.
@@ -78,7 +86,12 @@ fn leader_first() {
 fn thread_execs() {
     std::thread::spawn(|| std::thread::park());
     std::thread::spawn(|| {
-        let argv = [c"sh".as_ptr(), c"-c".as_ptr(), c"exit 5".as_ptr(), std::ptr::null()];
+        let argv = [
+            c"sh".as_ptr(),
+            c"-c".as_ptr(),
+            c"exit 5".as_ptr(),
+            std::ptr::null(),
+        ];
         // SAFETY: the strings end with a NUL, the vector with a null pointer.
         unsafe { libc::execv(c"/bin/sh".as_ptr(), argv.as_ptr()) };
         exit(99);
@@ -124,7 +137,26 @@ fn untraced() {
         exit(0);
     }
     // SAFETY: a null pointer is allowed.
-    unsafe { libc::waitpid(i32::try_from(pid).unwrap(), std::ptr::null_mut(), libc::__WALL) };
+    unsafe {
+        libc::waitpid(
+            i32::try_from(pid).unwrap(),
+            std::ptr::null_mut(),
+            libc::__WALL,
+        )
+    };
+}
+
+/// A child that the kernel reaps by itself.
+fn no_wait() {
+    // SAFETY: SIG_IGN is a valid disposition; the child ends at once.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        if libc::fork() == 0 {
+            exit(0);
+        }
+        // Returns when the last child is gone.
+        libc::waitpid(-1, std::ptr::null_mut(), 0);
+    }
 }
 
 /// 2,000 children, many at the same time.

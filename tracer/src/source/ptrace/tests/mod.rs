@@ -28,15 +28,23 @@ impl Held {
 }
 
 fn strings(list: &[String]) -> Vec<CString> {
-    list.iter().map(|s| CString::new(s.as_str()).unwrap()).collect()
+    list.iter()
+        .map(|s| CString::new(s.as_str()).unwrap())
+        .collect()
 }
 
 fn pointers(list: &[CString]) -> Vec<*const libc::c_char> {
-    list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+    list.iter()
+        .map(|s| s.as_ptr())
+        .chain([std::ptr::null()])
+        .collect()
 }
 
 fn hold(argv: &[String], extra_env: &[String]) -> io::Result<(u32, Held)> {
-    let env: Vec<String> = std::env::vars().map(|(k, v)| format!("{k}={v}")).chain(extra_env.to_vec()).collect();
+    let env: Vec<String> = std::env::vars()
+        .map(|(k, v)| format!("{k}={v}"))
+        .chain(extra_env.to_vec())
+        .collect();
     let (argv, env) = (strings(argv), strings(&env));
     let (argv_ptr, env_ptr) = (pointers(&argv), pointers(&env));
     let mut fds = [0; 2];
@@ -58,7 +66,10 @@ fn hold(argv: &[String], extra_env: &[String]) -> io::Result<(u32, Held)> {
             libc::_exit(127)
         }
     }
-    Ok((u32::try_from(pid).map_err(|_| io::Error::last_os_error())?, Held { go }))
+    Ok((
+        u32::try_from(pid).map_err(|_| io::Error::last_os_error())?,
+        Held { go },
+    ))
 }
 
 /// What a traced command did.
@@ -74,14 +85,22 @@ fn run_env(options: Options, argv: &[&str], env: &[&str]) -> Run {
     let (argv, env) = (own(argv), own(env));
     let (mut source, held) = PtraceSource::start(options, move || hold(&argv, &env)).unwrap();
     held.release();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let mut events = Vec::new();
     runtime.block_on(async {
         while let Some(batch) = source.recv().await {
             events.extend(batch);
         }
     });
-    let run = Run { root: source.root(), events, end: source.root_end().unwrap(), notes: source.take_notes() };
+    let run = Run {
+        root: source.root(),
+        events,
+        end: source.root_end().unwrap(),
+        notes: source.take_notes(),
+    };
     run.check();
     run
 }
@@ -110,7 +129,10 @@ impl Run {
                 }
                 Event::Exec(e) => assert!(known.contains(&e.id), "{e:?}: not forked"),
                 Event::Exit(e) if !e.thread => {
-                    let at = known.iter().position(|k| *k == e.id).expect("ended twice, or not forked");
+                    let at = known
+                        .iter()
+                        .position(|k| *k == e.id)
+                        .expect("ended twice, or not forked");
                     known.swap_remove(at);
                 }
                 _ => {}
@@ -120,11 +142,29 @@ impl Run {
     }
 
     fn forks(&self) -> Vec<&Fork> {
-        self.events.iter().filter_map(|e| if let Event::Fork(f) = e { Some(f) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| {
+                if let Event::Fork(f) = e {
+                    Some(f)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     fn execs(&self) -> Vec<&Arc<Exec>> {
-        self.events.iter().filter_map(|e| if let Event::Exec(x) = e { Some(x) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| {
+                if let Event::Exec(x) = e {
+                    Some(x)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     /// Ends of processes.
@@ -133,11 +173,23 @@ impl Run {
     }
 
     fn all_exits(&self) -> Vec<&Exit> {
-        self.events.iter().filter_map(|e| if let Event::Exit(x) = e { Some(&**x) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| {
+                if let Event::Exit(x) = e {
+                    Some(&**x)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     fn exit_of(&self, id: ProcId) -> &Exit {
-        self.exits().into_iter().find(|x| x.id == id).expect("its end")
+        self.exits()
+            .into_iter()
+            .find(|x| x.id == id)
+            .expect("its end")
     }
 
     fn root_exit(&self) -> &Exit {

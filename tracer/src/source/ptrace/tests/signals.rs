@@ -20,7 +20,10 @@ fn every_signal_once() {
     let run = sh(&script);
     assert_eq!(run.end.status.exit_code, Some(0));
     assert_eq!(fs::read_to_string(&count).unwrap(), "200\n");
-    assert_eq!(fs::read_to_string(format!("{}.k", count.display())).unwrap(), "200\n");
+    assert_eq!(
+        fs::read_to_string(format!("{}.k", count.display())).unwrap(),
+        "200\n"
+    );
 }
 
 #[test]
@@ -44,12 +47,26 @@ fn a_stopped_process_stays_stopped() {
 
 #[test]
 fn who_sent_it() {
-    let options = Options { signals: true, ..Options::default() };
+    let options = Options {
+        signals: true,
+        ..Options::default()
+    };
     let script = "sh -c 'while :; do :; done' & kill -TERM $!; wait $!; ulimit -c 0; trap : USR1; kill -USR1 $$; exit 0";
     let run = run_env(options, &["/bin/sh", "-c", script], &[]);
-    let signals: Vec<_> =
-        run.events.iter().filter_map(|e| if let Event::Signal(s) = e { Some(s) } else { None }).collect();
-    let [signal] = signals[..] else { panic!("{signals:?}") };
+    let signals: Vec<_> = run
+        .events
+        .iter()
+        .filter_map(|e| {
+            if let Event::Signal(s) = e {
+                Some(s)
+            } else {
+                None
+            }
+        })
+        .collect();
+    let [signal] = signals[..] else {
+        panic!("{signals:?}")
+    };
     assert_eq!((signal.signal, signal.by), (15, SignalBy::Process));
     assert_eq!(signal.sender, Some(run.root));
     assert_eq!(signal.target, run.forks()[0].child);

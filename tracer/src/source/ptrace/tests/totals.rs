@@ -9,7 +9,10 @@ fn a_leaf_has_what_wait4_says() {
     let truth = &run.end.rusage;
     assert!(usage.is_final);
     assert_eq!(usage.cpu_ns, Some((truth.utime + truth.stime) * 1000));
-    assert_eq!((usage.minflt, usage.majflt), (Some(truth.minflt), Some(truth.majflt)));
+    assert_eq!(
+        (usage.minflt, usage.majflt),
+        (Some(truth.minflt), Some(truth.majflt))
+    );
     assert!(usage.cpu_ns.unwrap() > 0 && usage.minflt.unwrap() > 0);
 }
 
@@ -22,22 +25,40 @@ fn children_are_not_counted_twice() {
     assert!(root.cpu_ns.unwrap() < child.cpu_ns.unwrap());
     let truth = &run.end.rusage;
     assert_eq!(root.minflt.unwrap() + child.minflt.unwrap(), truth.minflt);
-    assert_eq!(root.cpu_ns.unwrap() + child.cpu_ns.unwrap(), (truth.utime + truth.stime) * 1000);
+    assert_eq!(
+        root.cpu_ns.unwrap() + child.cpu_ns.unwrap(),
+        (truth.utime + truth.stime) * 1000
+    );
 }
 
 #[test]
 fn a_child_that_nobody_waited_for() {
     // With SIGCHLD ignored its resources go to nobody.
-    let run = sh("trap '' CHLD; sh -c : & exec sh -c 'kill -0 $1 2>/dev/null; while kill -0 $1 2>/dev/null; do :; done' x $!");
-    let root = run.root_exit();
-    assert!(!root.usage.is_final || root.usage.minflt == Some(run.end.rusage.minflt));
-    assert!(root.usage.cpu_ns.is_some());
+    let run = fixture::trace(Options::default(), "no_wait");
+    let parent = run
+        .exits()
+        .into_iter()
+        .find(|x| x.parent == Some(run.root))
+        .unwrap();
+    let child = run
+        .exits()
+        .into_iter()
+        .find(|x| x.parent == Some(parent.id))
+        .unwrap();
+    assert!(child.usage.is_final && !parent.usage.is_final);
+    assert!(parent.usage.cpu_ns.unwrap() > 0 && parent.usage.minflt.unwrap() > 0);
+    assert!(run.notes.is_empty());
 }
 
 #[test]
 fn peak_memory_is_the_programs_own() {
     let run = fixture::trace(Options::default(), "memory");
-    let id = run.forks().iter().find(|f| f.parent == run.root && !f.thread).unwrap().child;
+    let id = run
+        .forks()
+        .iter()
+        .find(|f| f.parent == run.root && !f.thread)
+        .unwrap()
+        .child;
     let peak = run.exit_of(id).usage.max_rss_bytes.unwrap();
     assert!((64 << 20..100 << 20).contains(&peak), "{peak}");
     // Its exec replaced the shell that had just touched as much.
@@ -47,7 +68,9 @@ fn peak_memory_is_the_programs_own() {
 
 #[test]
 fn bytes_of_its_own() {
-    let run = sh("printf 0123456789 > /dev/null; sh -c 'printf 01234567890123456789 > /dev/null; exit 0'; :");
+    let run = sh(
+        "printf 0123456789 > /dev/null; sh -c 'printf 01234567890123456789 > /dev/null; exit 0'; :",
+    );
     let child = run.exit_of(run.forks()[0].child);
     assert_eq!(child.usage.wchar, Some(20));
     assert_eq!(run.root_exit().usage.wchar, Some(10));
