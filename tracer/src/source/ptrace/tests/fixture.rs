@@ -84,7 +84,7 @@ fn leader_first() {
 }
 
 fn thread_execs() {
-    std::thread::spawn(|| std::thread::park());
+    std::thread::spawn(std::thread::park);
     std::thread::spawn(|| {
         let argv = [
             c"sh".as_ptr(),
