@@ -1,7 +1,7 @@
 //! Ends: totals are read at the exit stop, the end is told when wait4 reports it.
 
 use super::RootEnd;
-use super::group::Task;
+use super::group::{Last, Task};
 use super::parse::{Io, Sched, Status as ProcStatus};
 use super::rusage::Rusage;
 use super::tracer::Tracer;
@@ -10,7 +10,7 @@ use crate::model::{Event, Exit, Field, Reason, Status, Usage};
 
 impl Tracer {
     /// `tid` is about to end; its memory and files are still there.
-    pub(super) fn on_exit_stop(&mut self, tid: u32) {
+    pub(super) fn on_exit_stop(&mut self, tid: u32, rusage: &Rusage) {
         let Some(task) = self.tasks.get_mut(&tid) else {
             return;
         };
@@ -32,7 +32,16 @@ impl Tracer {
         group.add_thread(io, sched);
         group.live = group.live.saturating_sub(1);
         let last = group.live == 0;
-        let status = if last || self.options.threads {
+        let stat = if last || tid == tgid {
+            self.proc.stat(tid)
+        } else {
+            None
+        };
+        // The longest of the files. An ordinary user's programs cannot change
+        // their ids, and a peak that grew since the exec needs no other source.
+        let peak_known = group.children == 0 && rusage.maxrss > group.maxrss_at_exec;
+        let wanted = last && !(self.ordinary && group.uid.is_some() && peak_known);
+        let status = if wanted || self.options.threads {
             self.proc.status(tid)
         } else {
             None
@@ -41,20 +50,15 @@ impl Tracer {
             task.usage = Some(Box::new(thread_usage(io, sched, status.as_ref())));
         }
         // The process bears its leader's name.
-        if tid == tgid {
-            let comm = match &status {
-                Some(status) => Some(status.comm),
-                None => self.proc.stat(tid).map(|s| s.comm),
-            };
-            group.comm = comm.unwrap_or(group.comm);
+        if let (true, Some(stat)) = (tid == tgid, &stat) {
+            group.comm = stat.comm;
         }
         if last {
             if let Some(status) = &status {
                 (group.uid, group.gid) = (Some(status.uid), Some(status.gid));
                 group.ns_pid = status.ns_pid;
             }
-            group.last.status = status;
-            group.last.stat = self.proc.stat(tid);
+            group.last = Last { status, stat };
         }
     }
 
@@ -112,7 +116,7 @@ impl Tracer {
             group.add_thread(None, None);
         }
         let ts = boot_ns();
-        let ppid = group.last.status.as_ref().map(|s| s.ppid);
+        let ppid = group.last.stat.as_ref().map(|s| s.ppid);
         let parent = match ppid {
             Some(ppid) => self.identify(ppid),
             None => group.orig_parent,

@@ -40,9 +40,14 @@ impl Strings {
 impl Tracer {
     pub(super) fn on_exec(&mut self, pid: u32, rusage: &Rusage) {
         let ts = boot_ns();
-        let former = call::event_message(pid)
-            .ok()
-            .and_then(|m| u32::try_from(m).ok())
+        let alone = self.groups.get(&pid).is_some_and(|g| g.threads == 1);
+        let former = if alone {
+            None
+        } else {
+            call::event_message(pid).ok()
+        };
+        let former = former
+            .and_then(|tid| u32::try_from(tid).ok())
             .unwrap_or(pid);
         if former != pid {
             self.take_over(pid, former);

@@ -100,7 +100,17 @@ pub struct Status {
 pub fn status(text: &[u8]) -> Option<Status> {
     let mut s = Status::default();
     let mut tgid = None;
-    for line in text.split(|b| *b == b'\n') {
+    let mut rest = text;
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (line, after) = rest.split_at(end);
+        rest = after.get(1..).unwrap_or_default();
+        // A first look at one byte skips most of some sixty lines.
+        if !matches!(
+            line.first(),
+            Some(b'N' | b'T' | b'P' | b'U' | b'G' | b'V' | b'S' | b'v' | b'n')
+        ) {
+            continue;
+        }
         let Some(colon) = memchr::memchr(b':', line) else {
             continue;
         };

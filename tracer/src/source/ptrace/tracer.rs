@@ -191,17 +191,18 @@ impl Tracer {
             }
             Stop::Fork => {
                 let child = call::event_message(tid);
+                // The child stands still; its creator need not.
+                resume(tid, 0);
                 if let Some(child) = child.ok().and_then(|c| u32::try_from(c).ok()) {
                     self.on_fork(tid, child);
                 }
-                resume(tid, 0);
             }
             Stop::Exec => {
                 self.on_exec(tid, &report.rusage);
                 resume(tid, 0);
             }
             Stop::Exit => {
-                self.on_exit_stop(tid);
+                self.on_exit_stop(tid, &report.rusage);
                 resume(tid, 0);
             }
             Stop::Trap | Stop::Other => resume(tid, 0),
