@@ -33,19 +33,17 @@ impl Tracer {
         group.live = group.live.saturating_sub(1);
         let last = group.live == 0;
         let stat = if last || tid == tgid {
-            self.proc.stat(tid)
+            self.proc.stat_and_owner(tid)
         } else {
             None
         };
-        // The longest of the files. An ordinary user's programs cannot change
-        // their ids, and a peak that grew since the exec needs no other source.
+        let (stat, owner) = stat.unzip();
+        // The longest of the files. Without a change of ids, and with a peak
+        // that has grown since the exec, it has nothing new to tell.
+        let same_ids = group.owner.is_some() && owner == group.owner;
         let peak_known = group.children == 0 && rusage.maxrss > group.maxrss_at_exec;
-        let wanted = last && !(self.ordinary && group.uid.is_some() && peak_known);
-        let status = if wanted || self.options.threads {
-            self.proc.status(tid)
-        } else {
-            None
-        };
+        let wanted = self.options.threads || (last && !(same_ids && peak_known));
+        let status = if wanted { self.proc.status(tid) } else { None };
         if self.options.threads && !alone {
             task.usage = Some(Box::new(thread_usage(io, sched, status.as_ref())));
         }

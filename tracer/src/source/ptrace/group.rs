@@ -32,6 +32,8 @@ pub struct Group {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub ns_pid: Option<u32>,
+    /// Owner of its files in /proc at the exec.
+    pub owner: Option<(u32, u32)>,
     pub cgroup: Field<Bytes>,
     /// Threads ever created, and those that have not passed their exit stop.
     pub threads: u64,
@@ -56,6 +58,7 @@ impl Group {
             uid: None,
             gid: None,
             ns_pid: None,
+            owner: None,
             cgroup: Field::Missing(crate::model::Reason::Source),
             threads: 1,
             live: 1,

@@ -35,6 +35,7 @@ mod parse;
 mod proc;
 mod rusage;
 mod signal;
+mod stack;
 mod stop;
 mod tracer;
 

@@ -21,7 +21,8 @@ pub struct Stat {
     pub start: u64,
     /// A thread other than the leader: its exit signal is −1.
     pub thread: bool,
-    /// Where argv and the environment lie; 0 if that may not be known.
+    /// Where the vectors, argv and the environment lie; 0 if that may not be known.
+    pub start_stack: u64,
     pub arg_start: u64,
     pub arg_end: u64,
     pub env_start: u64,
@@ -66,6 +67,7 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
         utime: number(field(14)?)?,
         stime: number(field(15)?)?,
         start: number(field(22)?)?,
+        start_stack: number(field(28)?)?,
         thread: field(38)? == b"-1",
         arg_start: number(field(48)?)?,
         arg_end: number(field(49)?)?,

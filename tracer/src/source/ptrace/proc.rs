@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::parse::{self, Io, Sched, Stat, Status};
@@ -48,6 +49,11 @@ impl Proc {
 
     /// The content of a file of /proc.
     fn read(&mut self, path: std::fmt::Arguments<'_>) -> io::Result<&[u8]> {
+        let mut file = self.open(path)?;
+        fill(&mut file, &mut self.buf)
+    }
+
+    fn open(&mut self, path: std::fmt::Arguments<'_>) -> io::Result<File> {
         self.set_path(path);
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         // SAFETY: `path` ends with a NUL, `root` is open.
@@ -56,19 +62,20 @@ impl Proc {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: `fd` was just opened and belongs to nobody else.
-        let mut file = unsafe { File::from_raw_fd(fd) };
-        let mut n = file.read(&mut self.buf)?;
-        // The kernel fills the buffer as far as the file goes: only a full one asks for more.
-        while n == self.buf.len() {
-            self.buf.resize(n * 2, 0);
-            n += file.read(self.buf.get_mut(n..).unwrap_or_default())?;
-        }
-        Ok(self.buf.get(..n).unwrap_or_default())
+        Ok(unsafe { File::from_raw_fd(fd) })
     }
 
     /// /proc/TID/stat: of the whole process.
     pub fn stat(&mut self, tid: u32) -> Option<Stat> {
         parse::stat(self.read(format_args!("{tid}/stat")).ok()?)
+    }
+
+    /// The same, and the owner of the file: the effective uid and gid, or 0
+    /// where the process may not be looked into.
+    pub fn stat_and_owner(&mut self, tid: u32) -> Option<(Stat, (u32, u32))> {
+        let mut file = self.open(format_args!("{tid}/stat")).ok()?;
+        let owner = file.metadata().ok().map(|m| (m.uid(), m.gid()))?;
+        Some((parse::stat(fill(&mut file, &mut self.buf).ok()?)?, owner))
     }
 
     pub fn status(&mut self, tid: u32) -> Option<Status> {
@@ -166,6 +173,17 @@ impl Proc {
             caps: len > 0,
         })
     }
+}
+
+/// Reads a file of /proc from its beginning.
+fn fill<'a>(file: &mut File, buf: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    let mut n = file.read(buf)?;
+    // The kernel fills the buffer as far as the file goes: only a full one asks for more.
+    while n == buf.len() {
+        buf.resize(n * 2, 0);
+        n += file.read(buf.get_mut(n..).unwrap_or_default())?;
+    }
+    Ok(buf.get(..n).unwrap_or_default())
 }
 
 /// Reads consecutive ranges of a process's memory into `to`, as far as they

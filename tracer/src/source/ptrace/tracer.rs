@@ -42,6 +42,8 @@ pub struct Tracer {
     pub(super) unprivileged: FxHashSet<Bytes>,
     /// The tracer has no privileges that its tracees could keep.
     pub(super) ordinary: bool,
+    /// The last that was seen.
+    pub(super) loginuid: Option<u32>,
     /// Length of a clock tick, ns.
     pub(super) tick: u64,
     /// For argv, environment and file name.
@@ -85,6 +87,7 @@ impl Tracer {
             stray: Rusage::default(),
             unprivileged: FxHashSet::default(),
             ordinary: euid != 0,
+            loginuid: None,
             tick,
             memory: Vec::new(),
             root,
