@@ -101,6 +101,7 @@ impl Tracer {
                 threads: None,
                 usage: task.usage.map(|u| *u).unwrap_or_default(),
                 kthread: false,
+                root: false,
             };
             self.out.push(Event::Exit(Box::new(exit)));
         }
@@ -155,6 +156,7 @@ impl Tracer {
             threads: Some(group.threads),
             usage,
             kthread: false,
+            root: pid == self.root.pid,
         };
         self.out.push(Event::Exit(Box::new(exit)));
         if pid == self.root.pid

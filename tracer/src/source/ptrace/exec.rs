@@ -81,6 +81,7 @@ impl Tracer {
             cgroup,
             ns_pid: group.ns_pid,
             by_kernel: false,
+            root: pid == self.root.pid,
         };
         if self.ordinary {
             self.note_unprivileged(&exec);

@@ -28,6 +28,7 @@ mod adopt;
 mod call;
 mod end;
 mod exec;
+mod feed;
 mod group;
 mod note;
 mod outbox;
@@ -121,6 +122,12 @@ pub struct PtraceSource {
     done: Arc<Notify>,
     end: oneshot::Receiver<RootEnd>,
     notes: Notes,
+    /// Received, not yet given out.
+    ahead: Vec<Event>,
+    closed: bool,
+    /// Events given out, and the time of the last one.
+    order: u64,
+    last: u64,
 }
 
 impl PtraceSource {
@@ -162,16 +169,18 @@ impl PtraceSource {
             .map_err(PtraceError::Thread)?;
         let gone = || PtraceError::Thread(io::Error::other("it ended at once"));
         let (root, held) = ready_rx.recv().map_err(|_| gone())??;
-        Ok((
-            Self {
-                root,
-                batches,
-                done,
-                end,
-                notes,
-            },
-            held,
-        ))
+        let source = Self {
+            root,
+            batches,
+            done,
+            end,
+            notes,
+            ahead: Vec::new(),
+            closed: false,
+            order: 0,
+            last: 0,
+        };
+        Ok((source, held))
     }
 
     /// The command. Its own fork is not reported.
@@ -180,21 +189,13 @@ impl PtraceSource {
     }
 
     /// The next events, in order of time. `None`: nothing is left to trace, or
-    /// the command has ended and the rest was let go.
+    /// the command has ended and the rest was let go. Cancel safe.
     pub async fn recv(&mut self) -> Option<Vec<Event>> {
-        let mut events = self.batches.recv().await?;
-        if self.batches.is_empty() {
-            tokio::select! {
-                () = tokio::time::sleep(GATHER) => {}
-                () = self.done.notified() => self.done.notify_one(),
-            }
+        if self.ahead.is_empty() {
+            self.gather().await;
         }
-        while events.len() < outbox::BATCH * 16
-            && let Ok(more) = self.batches.try_recv()
-        {
-            events.extend(more);
-        }
-        Some(events)
+        self.collect();
+        (!self.ahead.is_empty()).then(|| std::mem::take(&mut self.ahead))
     }
 
     /// How the command ended, once it has; `None` before that.

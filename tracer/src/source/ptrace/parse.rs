@@ -324,7 +324,7 @@ mod tests {
             cgroup(b"1:cpu:/x\n0::/a b\n"),
             Some(Bytes::from(&b"/a b"[..]))
         );
-        let name = |d| tty(d).map(|b| String::from_utf8(b.0.into_vec()).unwrap());
+        let name = |d| tty(d).map(|b| String::from_utf8(b.0.to_vec()).unwrap());
         assert_eq!(name(0), None);
         assert_eq!(name(0x8803).as_deref(), Some("pts/3"));
         assert_eq!(name(0x8901).as_deref(), Some("pts/257"));

@@ -154,15 +154,29 @@ fn an_orphan_is_left_running() {
     // SAFETY: the path ends with a NUL.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     // Held open for reading, too: opening does not wait, and the orphan ends with this test.
-    let mut writer = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let mut writer = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&fifo)
+        .unwrap();
     let answer = dir.path().join("answer");
-    let script = format!("(read x < {}; echo $x > {}) & exit 0", fifo.display(), answer.display());
+    let script = format!(
+        "(read x < {}; echo $x > {}) & exit 0",
+        fifo.display(),
+        answer.display()
+    );
     let run = sh(&script);
     let child = run.forks()[0].child;
-    assert!(run.exits().iter().all(|x| x.id != child), "it has not ended");
+    assert!(
+        run.exits().iter().all(|x| x.id != child),
+        "it has not ended"
+    );
     // The kernel lets go of it when the tracing thread is gone.
     let status = format!("/proc/{}/status", child.pid);
-    while !std::fs::read_to_string(&status).unwrap().contains("TracerPid:\t0\n") {
+    while !std::fs::read_to_string(&status)
+        .unwrap()
+        .contains("TracerPid:\t0\n")
+    {
         std::thread::yield_now();
     }
     // It still works.
