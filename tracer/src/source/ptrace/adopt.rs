@@ -1,0 +1,184 @@
+//! New tasks: from their creator's event or, where that never comes, from /proc.
+
+use super::group::Task;
+use super::tracer::{Tracer, resume};
+use crate::model::time::boot_ns;
+use crate::model::{Args, Field};
+use crate::model::{Event, Fork, LossKind, LossPlace, Lost, Precision, ProcId, Reason, Seed};
+
+impl Tracer {
+    /// `creator` stands at the event that tells of `child`.
+    pub(super) fn on_fork(&mut self, creator: u32, child: u32) {
+        if let Some(start) = self.early.remove(&child) {
+            // Told of already, unless it is another one with the same pid.
+            let now = self.proc.stat(child).map(|s| s.start * self.tick);
+            if self.tasks.contains_key(&child) || now.is_none_or(|now| now == start) {
+                return;
+            }
+        }
+        self.adopt(Some(creator), child);
+        self.replay(child);
+    }
+
+    /// Takes in tasks whose creator was killed before it could tell of them.
+    pub(super) fn resolve(&mut self) {
+        while let Some(child) = self.pending.keys().next().copied() {
+            self.adopt(None, child);
+            if let Some(task) = self.tasks.get(&child) {
+                self.early.insert(child, task.start);
+            }
+            self.replay(child);
+        }
+    }
+
+    /// Serves what a task had reported before it was known.
+    fn replay(&mut self, child: u32) {
+        let reports = self.pending.remove(&child).unwrap_or_default();
+        if self.tasks.contains_key(&child) {
+            reports.iter().for_each(|r| self.serve(r));
+        } else {
+            // Nothing of it is left in /proc: it need not stand still any longer.
+            resume(child, 0);
+        }
+    }
+
+    fn adopt(&mut self, creator: Option<u32>, child: u32) {
+        let ts = boot_ns();
+        let creator_tgid = creator.and_then(|tid| self.tasks.get(&tid)).map(|t| t.tgid);
+        let stat = self.proc.stat(child);
+        let start = stat.as_ref().map_or(ts, |s| s.start * self.tick);
+        let precision = if stat.is_some() {
+            Precision::Tick
+        } else {
+            Precision::Inferred
+        };
+        let thread = stat.as_ref().is_some_and(|s| s.thread);
+        if thread {
+            let tgid = creator_tgid.or_else(|| self.proc.status(child).map(|s| s.tgid));
+            // Without a process it has died already: the process's own end tells all.
+            let Some(tgid) = tgid else { return };
+            self.tasks.insert(
+                child,
+                Task {
+                    tgid,
+                    start,
+                    exiting: false,
+                    usage: None,
+                },
+            );
+            let Some(group) = self.groups.get_mut(&tgid) else {
+                return;
+            };
+            group.threads += 1;
+            group.live += 1;
+            if self.options.threads {
+                let fork = Fork {
+                    ts,
+                    cpu: None,
+                    parent: group.id,
+                    tid: creator.unwrap_or(tgid),
+                    comm: group.comm,
+                    child: group.id,
+                    child_tid: child,
+                    child_ns_pid: None,
+                    thread: true,
+                    kthread: false,
+                };
+                self.out.push(Event::Fork(fork));
+            }
+            return;
+        }
+        let id = ProcId {
+            pid: child,
+            start,
+            precision,
+        };
+        // The parent is the one that getppid names: with CLONE_PARENT not the creator.
+        let parent_pid = stat.as_ref().map(|s| s.ppid).or(creator_tgid);
+        let parent = parent_pid.and_then(|pid| self.identify(pid));
+        let comm = stat.as_ref().map(|s| s.comm);
+        let mut inherited = Field::Missing(Reason::Gone);
+        let mut parent_comm = None;
+        let (mut uid, mut gid) = (None, None);
+        if let Some(group) = parent_pid.and_then(|pid| self.groups.get_mut(&pid)) {
+            group.children += 1;
+            parent_comm = Some(group.comm);
+            inherited = group.cgroup.clone();
+            (uid, gid) = (group.uid, group.gid);
+        }
+        let comm = comm.or(parent_comm).unwrap_or_default();
+        self.add_process(id, parent, comm);
+        if let Some(group) = self.groups.get_mut(&child) {
+            group.cgroup = inherited;
+            (group.uid, group.gid) = (uid, gid);
+        }
+        let Some(parent) = parent else { return };
+        let fork = Fork {
+            ts,
+            cpu: None,
+            parent,
+            tid: creator.unwrap_or(parent.pid),
+            // At this moment the child still bears its creator's name.
+            comm,
+            child: id,
+            child_tid: child,
+            child_ns_pid: None,
+            thread: false,
+            kthread: false,
+        };
+        self.out.push(Event::Fork(fork));
+    }
+
+    /// Reports children of the processes that still run which were created with
+    /// CLONE_UNTRACED: as running, and as a gap.
+    pub(super) fn find_untraced(&mut self) {
+        let tasks: Vec<(u32, u32)> = self.tasks.iter().map(|(tid, t)| (t.tgid, *tid)).collect();
+        for (tgid, tid) in tasks {
+            let Some(parent) = self.groups.get(&tgid).map(|g| g.id) else {
+                continue;
+            };
+            for child in self.proc.children(tgid, tid) {
+                if self.tasks.contains_key(&child) {
+                    continue;
+                }
+                let Some(stat) = self.proc.stat(child) else {
+                    continue;
+                };
+                let ts = boot_ns();
+                let argv = match self.proc.cmdline(child) {
+                    Ok(bytes) => Field::Full(Args(bytes.into())),
+                    Err(_) => Field::Missing(Reason::Gone),
+                };
+                let id = ProcId {
+                    pid: child,
+                    start: stat.start * self.tick,
+                    precision: Precision::Tick,
+                };
+                self.untraced(ts, parent);
+                self.out.push(Event::Seed(Box::new(Seed {
+                    ts,
+                    id,
+                    parent: Some(parent),
+                    comm: stat.comm,
+                    exe: Field::Missing(Reason::Source),
+                    argv,
+                    uid: None,
+                    cgroup: Field::Missing(Reason::Source),
+                    kthread: false,
+                })));
+            }
+        }
+    }
+
+    /// Children of `parent` were not seen.
+    pub(super) fn untraced(&mut self, ts: u64, parent: ProcId) {
+        self.notes.push(super::Note::Untraced { parent });
+        self.out.push(Event::Lost(Lost {
+            ts,
+            cpu: None,
+            place: LossPlace::Table,
+            kind: LossKind::Any,
+            count: 1,
+        }));
+    }
+}
