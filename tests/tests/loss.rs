@@ -44,7 +44,7 @@ fn events_and_losses_make_the_truth_in_ten_runs() {
         assert_honest(&capture, &outcome.truth());
         if capture.lost_at_all() > 0 {
             assert!(
-                outcome.stderr().contains(" events LOST"),
+                outcome.stderr().contains(" LOST"),
                 "the summary says it too\n{outcome}"
             );
         }
@@ -100,7 +100,7 @@ fn a_reader_that_sleeps_loses_and_counts() {
         "{forks} forks + lost, {} + {sleeps} sleeps",
         truth.forks
     );
-    assert!(outcome.stderr().contains(" events LOST"), "{outcome}");
+    assert!(outcome.stderr().contains(" LOST"), "{outcome}");
 }
 
 /// Every exit says by itself who it was: the tree needs no fork.

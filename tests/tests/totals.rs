@@ -51,13 +51,20 @@ fn leaf_processes_cost_what_wait4_says() {
     for of_pid in rows.values_mut() {
         of_pid.make_contiguous().sort_by_key(|row| row.num("start"));
     }
-    let mut wrong = Vec::new();
+    let (mut wrong, mut late, mut all) = (Vec::new(), 0, 0);
     let stdout = outcome.stdout();
     for child in stdout.lines().filter_map(Child::parse) {
         let row = rows
             .get_mut(&child.num("pid"))
             .and_then(VecDeque::pop_front);
         let row = row.unwrap_or_else(|| panic!("no row for {}", child.line));
+        all += 1;
+        // Totals become final when the kernel frees the process, which a loaded machine
+        // may put off beyond what the row waits. Then the row must say so; few may.
+        if !row["usage"].flag("final") {
+            late += 1;
+            continue;
+        }
         let faults = compare(&child, row);
         if !faults.is_empty() {
             let faults = faults.join("; ");
@@ -78,6 +85,7 @@ fn leaf_processes_cost_what_wait4_says() {
         "{} processes are wrong:\n{shown}",
         wrong.len()
     );
+    assert!(late * 20 <= all, "{late} of {all} rows are not final");
 }
 
 /// What in `row` contradicts wait4.
@@ -89,7 +97,6 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
             faults.push(what);
         }
     };
-    check(usage.flag("final"), "not final".into());
     let cpu = (usage.num("utime_ns") + usage.num("stime_ns")) / 1000;
     let wait4 = child.num("utime_us") + child.num("stime_us");
     check(
