@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// `n` divided by `TRACER_TEST_SCALE`, at least 1.
@@ -20,6 +20,18 @@ fn scale() -> u64 {
 
 pub fn in_vm() -> bool {
     env::var("TRACER_TEST_VM").is_ok_and(|v| v == "1")
+}
+
+/// Says why a test does not run here, past the test runner, which hides what
+/// passing tests print.
+pub fn skipped(reason: &str) {
+    let test = std::thread::current();
+    // A message that cannot be printed is no reason to fail.
+    let _ = writeln!(
+        io::stderr(),
+        "skipped: {}: {reason}",
+        test.name().unwrap_or("a test")
+    );
 }
 
 /// The source under test.

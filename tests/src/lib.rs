@@ -27,7 +27,7 @@ pub use truth::Truth;
 macro_rules! require {
     ($($need:ident),+) => {
         $(if let Err(reason) = $crate::host::$need() {
-            println!("skipped: {reason}");
+            $crate::host::skipped(&reason);
             return;
         })+
     };

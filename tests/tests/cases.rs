@@ -132,7 +132,7 @@ fn a_segmentation_fault_says_whether_it_left_a_core() {
     for (limit, core) in [("unlimited", true), ("0", false)] {
         // A pattern that pipes to a helper, or names nothing, decides by itself.
         if core && (pattern.starts_with('|') || pattern.trim().is_empty()) {
-            println!("skipped: core_pattern is {pattern:?}");
+            tracer_tests::host::skipped(&format!("core_pattern is {pattern:?}"));
             continue;
         }
         let script = format!("ulimit -c {limit}; sh -c 'kill -SEGV $$'; true");
@@ -444,7 +444,7 @@ fn many_children_of_one_parent() {
 fn a_setuid_program_keeps_its_privileges_and_is_traced() {
     require!(source, root);
     if tracer_tests::host::backend() == "ptrace" {
-        println!("skipped: under ptrace a setuid program runs without privileges");
+        tracer_tests::host::skipped("under ptrace a setuid program runs without privileges");
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");

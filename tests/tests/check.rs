@@ -67,9 +67,18 @@ fn the_json_of_a_machine_without_btf_is_still_json() {
     let outcome = check(&["--json"]).through(hidden).run();
     let json: Value =
         serde_json::from_str(&outcome.stdout()).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
-    // Whatever its members are called, none of them claims that all is well.
+    let sources = json["sources"].as_array().expect("a list of sources");
+    let mut findings = sources
+        .iter()
+        .filter_map(|s| s["findings"].as_array())
+        .flatten();
+    let btf = findings
+        .find(|f| f.text("name") == "btf")
+        .expect("a finding about BTF");
+    assert_eq!(btf.text("state"), "missing");
     assert!(
-        json.to_string().contains("false")
-            || json.get("type").is_some_and(|_| json.kind() == "check")
+        btf.text("remedy").contains("CONFIG_DEBUG_INFO_BTF"),
+        "{btf}"
     );
+    assert_ne!(json.text("auto"), "ebpf");
 }

@@ -347,7 +347,7 @@ fn pids_of_an_inner_namespace() {
 fn a_command_in_its_own_namespace_from_the_start() {
     require!(ebpf_is_tested, full_system);
     let Some(unshare) = tracer_tests::host::find_program("unshare") else {
-        println!("skipped: no unshare here");
+        tracer_tests::host::skipped("no unshare here");
         return;
     };
     // tracer itself inside: fork() tells it an inner pid, the kernel side sees outer ones.
@@ -396,7 +396,7 @@ fn cgroup_keeps_what_runs_in_it_and_below() {
     require!(ebpf_is_tested);
     let group = match Cgroup::new() {
         Ok(group) => group,
-        Err(reason) => return println!("skipped: {reason}"),
+        Err(reason) => return tracer_tests::host::skipped(&reason),
     };
     let tiny = fixture("tiny").display().to_string();
     let script = format!(
@@ -419,7 +419,7 @@ fn the_oom_killer_is_named() {
     require!(ebpf_is_tested);
     let group = match Cgroup::with_memory(24 << 20) {
         Ok(group) => group,
-        Err(reason) => return println!("skipped: {reason}"),
+        Err(reason) => return tracer_tests::host::skipped(&reason),
     };
     let touch = fixture("touch").display().to_string();
     let script = format!(

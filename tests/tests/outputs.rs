@@ -242,7 +242,7 @@ fn the_schema_describes_every_line() {
     require!(ebpf_is_tested);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/events.schema.json");
     let Ok(schema) = fs::read_to_string(&path) else {
-        println!("skipped: no {} here", path.display());
+        tracer_tests::host::skipped(&format!("no {} here", path.display()));
         return;
     };
     let schema = serde_json::from_str(&schema).expect("the schema is JSON");
@@ -301,7 +301,7 @@ fn the_schema_describes_every_line() {
 fn a_full_or_closed_output_ends_the_output_only() {
     require!(source);
     if !Path::new("/dev/full").exists() {
-        println!("skipped: no /dev/full here");
+        tracer_tests::host::skipped("no /dev/full here");
         return;
     }
     let trace =

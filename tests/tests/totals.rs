@@ -166,7 +166,7 @@ fn counter_lag() -> u64 {
 fn an_exec_leaves_the_peak_of_the_old_program_behind() {
     require!(ebpf_is_tested);
     if tracer_tests::host::kernel() < (6, 16) {
-        println!("skipped: before 6.16 the memory is gone at the exit tracepoint");
+        tracer_tests::host::skipped("before 6.16 the memory is gone at the exit tracepoint");
         return;
     }
     let (outcome, capture) = rusage(24);

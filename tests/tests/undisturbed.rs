@@ -369,7 +369,7 @@ fn the_command_runs_as_another_user() {
         .map(|l| l.split(':').collect::<Vec<_>>())
         .find(|f| f[0] == "nobody")
     else {
-        println!("skipped: no user nobody");
+        tracer_tests::host::skipped("no user nobody");
         return;
     };
     let outcome = Trace::shell("id -u; id -g; echo \"$HOME $USER $LOGNAME $SHELL\"")
@@ -396,7 +396,7 @@ fn the_command_runs_as_another_user() {
 fn an_interactive_shell_works() {
     require!(source, full_system);
     let Some(bash) = find_program("bash") else {
-        println!("skipped: no bash here");
+        tracer_tests::host::skipped("no bash here");
         return;
     };
     let mut pty = Pty::open();
