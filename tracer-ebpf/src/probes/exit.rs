@@ -42,12 +42,15 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     };
     // Before 6.16 the tracepoint does not say whether this is the last thread;
     // `live` is 0 then, but two threads that end at once can both see that.
-    // The user side drops the second report.
+    // The second report is of a thread then; where both come in the same moment
+    // the user side drops one.
     let group_dead = if has(opt::EXIT_GROUP_DEAD) {
         ctx.arg::<u64>(1) & 1 != 0
     } else {
         v.signal.live() == 0
     };
+    // SAFETY: a value of our map; it stays while this process lives.
+    let group_dead = group_dead && unsafe { (*process).flags } & bits::ENDED == 0;
     let leader = v.task.pid() == key.tgid;
     // SAFETY: a value of our map; it stays while this process lives.
     unsafe {

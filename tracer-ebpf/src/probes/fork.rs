@@ -21,9 +21,11 @@ const FOUND: u32 = 2;
 pub fn process_fork(ctx: &BtfTracePointContext) {
     let parent = Task(ctx.arg::<*const u8>(0));
     let child = Task(ctx.arg::<*const u8>(1));
+    // All pointers here, on the one path that leads to everything, see View.
     let parent_key = parent.key();
+    let real_parent_key = child.real_parent().key();
     if child.tgid() == child.pid() {
-        new_process(parent, &parent_key, child);
+        new_process(parent, &parent_key, child, &real_parent_key);
     } else {
         new_thread(parent, &parent_key, child);
     }
@@ -40,7 +42,7 @@ pub fn task_newtask(ctx: &BtfTracePointContext) {
 }
 
 #[inline(always)]
-fn new_process(parent: Task, parent_key: &Key, child: Task) {
+fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
     let mut new = Tracked::NEW;
     let mut shown = true;
     // SAFETY: the value stays in the map while this process lives.
@@ -69,14 +71,13 @@ fn new_process(parent: Task, parent_key: &Key, child: Task) {
         start: child.start(),
     };
     // With CLONE_PARENT the parent is the creator's own.
-    let real = child.real_parent().key();
     new.orig_ppid = real.tgid;
     new.orig_parent_start = real.start;
     if TRACKED.insert(&key, &new, 0).is_err() {
         table_full(&key);
     }
     if shown && new.flags & bits::EMIT != 0 {
-        emit_fork(parent, parent_key, child, &key, &real, 0);
+        emit_fork(parent, parent_key, child, &key, real, 0);
     }
 }
 

@@ -15,7 +15,7 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use tracer_common::offsets::NONE;
-use tracer_common::record::{ExecRecord, Text, flags, kind, section};
+use tracer_common::record::{ExecRecord, Header, Text, flags, kind, section};
 
 use crate::emit;
 use crate::globals::{config, offset};
@@ -89,7 +89,10 @@ pub fn send(record: *mut ExecRecord, request: &Request) {
     // SAFETY: this CPU's value of our map; the record is reserved until its
     // owner submits it.
     unsafe {
-        (*s).head.h = (*record).h;
+        // In words: for a copy of bytes the compiler would call a loop.
+        const _: () = assert!(size_of::<Header>() == 32);
+        let words = record.cast::<[u64; 4]>().read();
+        (&raw mut (*s).head.h).cast::<[u64; 4]>().write(words);
         (*s).head.h.kind = kind::TEXT;
         (*s).head.h.flags = 0;
         (*s).head.exec_seq = (*record).h.seq;

@@ -10,6 +10,7 @@ mod blob;
 mod error;
 mod kind;
 mod offsets;
+mod stub;
 
 use std::hash::Hasher;
 

@@ -1,9 +1,8 @@
 //! Loads and attaches the programs.
 //!
 //! Start-up is a cost that users see, so what takes long runs side by side:
-//! aya parses the kernel's BTF in its loader (it does so whether wanted or
-//! not) while another thread parses it for the programs; then two threads put
-//! the programs through the verifier.
+//! two threads put the programs through the verifier. And what takes long for
+//! nothing is avoided: see [`loader`] and [`Btf::stub`].
 
 use std::io;
 use std::path::Path;
@@ -11,7 +10,7 @@ use std::thread;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
-use aya::{Btf as AyaBtf, Ebpf, EbpfError as AyaError, EbpfLoader, VerifierLogLevel};
+use aya::{Btf as AyaBtf, Ebpf, EbpfError as AyaError, EbpfLoader, Endianness, VerifierLogLevel};
 use aya_log::EbpfLogger;
 use log::Log;
 use thiserror::Error;
@@ -102,18 +101,16 @@ pub struct Loaded {
 impl Loaded {
     /// Loads the programs that `options` want and attaches them.
     pub fn new(options: &Options) -> Result<(Self, RingBuf<MapData>), EbpfError> {
-        let (globals, mut programs, aya_btf) = thread::scope(|scope| {
-            let beside = scope.spawn(|| {
-                let globals = Globals::new(options);
-                (globals, AyaBtf::from_sys_fs())
-            });
-            // Parses the BTF too: there is no way around.
-            let loader = EbpfLoader::new();
-            let (globals, aya_btf) = join(beside);
-            let globals = globals?;
-            let aya_btf = aya_btf.map_err(|e| EbpfError::Load(Box::new(e.into())))?;
-            let programs = load(loader, &globals, options.ring_size)?;
-            Ok::<_, EbpfError>((globals, programs, aya_btf))
+        let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
+        let btf = Btf::parse(&blob)?;
+        let globals = Globals::new(options, &btf)?;
+        let typedefs = PROGRAMS.map(|(_, tracepoint, _)| format!("btf_trace_{tracepoint}"));
+        let stub = btf.stub(&typedefs)?;
+        let (mut programs, aya_btf) = thread::scope(|scope| {
+            let aya_btf = scope.spawn(|| AyaBtf::parse(&stub, Endianness::default()));
+            let programs = load(loader(), &globals, options.ring_size)?;
+            let aya_btf = join(aya_btf).map_err(|e| EbpfError::Load(Box::new(e.into())))?;
+            Ok::<_, EbpfError>((programs, aya_btf))
         })?;
         attach(&mut programs, &aya_btf, globals.config.0.flags)?;
         let ring = take(&mut programs, "RING")?;
@@ -193,23 +190,32 @@ struct Globals {
 }
 
 impl Globals {
-    /// Reads the running kernel's BTF.
-    fn new(options: &Options) -> Result<Self, EbpfError> {
-        let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
-        let btf = Btf::parse(&blob)?;
+    fn new(options: &Options, btf: &Btf<'_>) -> Result<Self, EbpfError> {
         let glob = |g: &Option<Box<Glob>>| Plain(g.as_deref().copied().unwrap_or(Glob::EMPTY));
         Ok(Self {
-            config: Plain(config::config(
-                options,
-                &btf,
-                &Proc::at(Path::new("/proc")),
-            )?),
-            offsets: Plain(resolve_offsets(&btf)?),
+            config: Plain(config::config(options, btf, &Proc::at(Path::new("/proc")))?),
+            offsets: Plain(resolve_offsets(btf)?),
             comm: glob(&options.comm),
             exclude_comm: glob(&options.exclude_comm),
             log_level: if options.debug { u8::MAX } else { 0 },
         })
     }
+}
+
+/// aya's loader, without the BTF that it parses when it is made, wanted or not:
+/// 14 ms, half of the time to the command's start, for CO-RE relocations, of
+/// which the object has none. A thread whose root directory is elsewhere does not
+/// find that file. Where that is refused, the loader is made in the plain way.
+fn loader() -> EbpfLoader<'static> {
+    let elsewhere = thread::spawn(|| {
+        // SAFETY: gives this thread a root directory of its own.
+        let own = unsafe { libc::unshare(libc::CLONE_FS) } == 0;
+        // SAFETY: the path is a C string; only this thread is concerned.
+        let moved = own && unsafe { libc::chroot(c"/sys/kernel/btf".as_ptr()) } == 0;
+        moved.then(EbpfLoader::new)
+    });
+    // A panic there would come again in the plain way.
+    elsewhere.join().ok().flatten().unwrap_or_default()
 }
 
 /// Makes the maps, with what the kernel side is told frozen into its globals.
