@@ -49,6 +49,8 @@ pub struct Config {
     pub piece: u32,
     /// Wake the reader when this many bytes wait.
     pub wake_bytes: u64,
+    /// Look how many wait where a record's `seq` has none of these bits.
+    pub wake_mask: u32,
     /// `sizeof(struct k_sigaction)`.
     pub sigaction_size: u32,
     /// `sizeof(struct percpu_counter)`.

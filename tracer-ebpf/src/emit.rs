@@ -12,7 +12,7 @@ use tracer_common::tracked::Key;
 
 /// Wakes within this many bytes after the mark, so that one record that jumps
 /// over it, or two CPUs that meet there, do not leave the reader asleep.
-const WAKE_BAND: u64 = 4096;
+const WAKE_BAND: u64 = 32 << 10;
 
 /// A reserved record; `submit` must follow.
 pub struct Entry<T: 'static> {
@@ -92,13 +92,18 @@ impl<T> Entry<T> {
 
     #[inline(always)]
     pub fn submit(self) {
-        self.entry.submit(wake_flag());
+        // SAFETY: every record begins with a Header.
+        let seq = unsafe { (*self.at.cast::<Header>()).seq };
+        self.entry.submit(wake_flag(seq));
     }
 }
 
 /// Wakes the reader by amount, not by record; a timer of its own does the rest.
 #[inline(always)]
-fn wake_flag() -> u64 {
+fn wake_flag(seq: u32) -> u64 {
+    if seq & config!(wake_mask) != 0 {
+        return u64::from(BPF_RB_NO_WAKEUP);
+    }
     let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
     let mark = config!(wake_bytes);
     if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= 4 * mark) {

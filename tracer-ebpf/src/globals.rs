@@ -13,6 +13,7 @@ pub static CONFIG: Config = Config {
     max_argv: 0,
     piece: 0,
     wake_bytes: 0,
+    wake_mask: 0,
     sigaction_size: 0,
     percpu_counter_size: 0,
     n_uids: 0,

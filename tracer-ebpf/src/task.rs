@@ -44,6 +44,13 @@ pub unsafe fn peek<T: Copy + Default>(address: *const u8) -> T {
     v
 }
 
+/// `linux_binprm::filename`: an address, as the verifier has no type for text.
+#[inline(always)]
+pub fn filename(bprm: *const u8) -> *const u8 {
+    // SAFETY: as load().
+    unsafe { load(bprm, offset!(bprm_filename)) }
+}
+
 macro_rules! pointer_types {
     ($($(#[$doc:meta])* $name:ident)*) => {
         $($(#[$doc])* #[derive(Clone, Copy)] pub struct $name(pub *const u8);)*
@@ -240,9 +247,14 @@ impl Task {
         unsafe {
             let cred: usize = peek(self.0.add(offset!(task_cred) as usize));
             let cred = cred as *const u8;
+            let (euid, egid) = (offset!(cred_euid), offset!(cred_egid));
+            if egid == euid + 4 {
+                let [euid, egid] = peek(cred.wrapping_add(euid as usize));
+                return (euid, egid);
+            }
             (
-                peek(cred.wrapping_add(offset!(cred_euid) as usize)),
-                peek(cred.wrapping_add(offset!(cred_egid) as usize)),
+                peek(cred.wrapping_add(euid as usize)),
+                peek(cred.wrapping_add(egid as usize)),
             )
         }
     }
@@ -360,10 +372,10 @@ impl Signal {
         if pids == NONE || numbers == NONE || nr == NONE {
             return 0;
         }
-        // SAFETY: peek() reads nothing that is not readable.
+        // SAFETY: as load(). The first number is that of the initial namespace.
         unsafe {
             let pid: *const u8 = load(self.0, pids + kind * 8);
-            peek(pid.add((numbers + nr) as usize))
+            load(pid, numbers + nr)
         }
     }
 
@@ -384,12 +396,12 @@ impl Signal {
         if tty == NONE || name == NONE {
             return [0; 16];
         }
-        // In words: for bytes the compiler would call a loop. Without a terminal
-        // the read fails, which gives zeroes.
-        // SAFETY: as load() and peek(); both types are 16 bytes of integers.
+        // Without a terminal the loads give zeroes.
+        // SAFETY: as load(); both types are 16 bytes of integers.
         unsafe {
             let tty: *const u8 = load(self.0, tty);
-            core::mem::transmute(peek::<[u64; 2]>(tty.wrapping_add(name as usize)))
+            let halves: [u64; 2] = [load(tty, name), load(tty, name + 8)];
+            core::mem::transmute(halves)
         }
     }
 }
@@ -413,13 +425,9 @@ impl Mm {
         let mut rss = 0;
         // MM_FILEPAGES, MM_ANONPAGES, MM_SHMEMPAGES; MM_SWAPENTS (2) is not resident.
         for index in [0, 1, 3] {
-            // SAFETY: as peek().
-            let v: i64 = unsafe {
-                peek(
-                    self.0
-                        .add((stat + index * config!(percpu_counter_size) + count) as usize),
-                )
-            };
+            let at = stat + index * config!(percpu_counter_size) + count;
+            // SAFETY: as load().
+            let v: i64 = unsafe { load(self.0, at) };
             rss += v.max(0) as u64;
         }
         // SAFETY: as load().

@@ -9,9 +9,9 @@ use tracer_common::record::{ExecRecord, GoneRecord, flags, kind};
 use super::text;
 use crate::emit;
 use crate::filter;
-use crate::globals::{config, has, offset};
+use crate::globals::{config, has};
 use crate::maps::TRACKED;
-use crate::task::{PF_KTHREAD, Task, View, peek};
+use crate::task::{PF_KTHREAD, Task, View, filename};
 use tracer_common::tracked::{Key, Tracked, bits};
 
 #[inline(always)]
@@ -102,10 +102,7 @@ fn emit_exec(ctx: &BtfTracePointContext, v: &View, key: &Key, bits: u64) {
     text::send(
         r,
         &text::Request {
-            // SAFETY: peek() reads nothing that is not readable.
-            filename: unsafe {
-                peek::<usize>(ctx.arg::<*const u8>(2).add(offset!(bprm_filename) as usize))
-            } as *const u8,
+            filename: filename(ctx.arg(2)),
             task: v.task,
             arg_start,
             arg_len: (arg_end.wrapping_sub(arg_start) as usize).min(cap),

@@ -13,7 +13,7 @@ use crate::emit;
 use crate::filter;
 use crate::globals::has;
 use crate::maps::{TRACKED, atomic_add, set_flags};
-use crate::task::{PF_KTHREAD, Task, View};
+use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task, View};
 use tracer_common::tracked::{Acc, Key, Tracked, bits};
 
 /// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
@@ -40,6 +40,11 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
         }
         None => return,
     };
+    if v.task.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0 {
+        // Threads that the kernel made are not counted by probes::fork.
+        // SAFETY: a value of our map; it stays while this process lives.
+        unsafe { atomic_add(&raw mut (*process).threads, 1) };
+    }
     // Before 6.16 the tracepoint does not say whether this is the last thread;
     // `live` is 0 then, but two threads that end at once can both see that.
     // The second report is of a thread then; where both come in the same moment

@@ -35,9 +35,14 @@ pub fn process_fork(ctx: &BtfTracePointContext) {
 pub fn task_newtask(ctx: &BtfTracePointContext) {
     let child = Task(ctx.arg::<*const u8>(0));
     let is_worker = child.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0;
-    if is_worker && child.tgid() != child.pid() {
-        // The creator is a task of the same process, the current one.
-        new_thread(child, &child.key(), child);
+    if !is_worker || child.tgid() == child.pid() {
+        return;
+    }
+    // The creator is a task of the same process, the current one. It is counted
+    // at its end, see probes::exit: without `--threads` this is not attached.
+    let key = child.key();
+    if let Some(process) = TRACKED.get_ptr_mut(&key) {
+        emit_thread(Task::current(), &key, child, process);
     }
 }
 
@@ -88,7 +93,12 @@ fn new_thread(parent: Task, key: &Key, child: Task) {
     };
     // SAFETY: a value of our map; it stays while this process lives.
     unsafe { atomic_add(&raw mut (*process).threads, 1) };
-    // SAFETY: as above.
+    emit_thread(parent, key, child, process);
+}
+
+#[inline(always)]
+fn emit_thread(parent: Task, key: &Key, child: Task, process: *const Tracked) {
+    // SAFETY: a value of our map; it stays while this process lives.
     let emit = unsafe { (*process).flags } & bits::EMIT != 0;
     if emit && has(opt::THREADS) {
         emit_fork(parent, key, child, key, key, flags::THREAD);

@@ -259,10 +259,8 @@ unsafe fn cwd(s: *mut Scratch, task: Task) {
     // CPU's scratch.
     unsafe {
         let fs: usize = peek(task.0.add(fs as usize));
-        (*s).vfsmnt = at(fs, pwd_mnt);
-        (*s).dentry = at(fs, pwd_dentry);
-        (*s).stop_vfsmnt = at(fs, root_mnt);
-        (*s).stop_dentry = at(fs, root_dentry);
+        [(*s).vfsmnt, (*s).dentry] = pair(fs, pwd_mnt, pwd_dentry);
+        [(*s).stop_vfsmnt, (*s).stop_dentry] = pair(fs, root_mnt, root_dentry);
         (*s).top = at((*s).vfsmnt, offset!(vfsmount_root));
         (*s).flags |= flags::CWD_CUT;
         bpf_loop(CWD_DEPTH, cwd_step as *mut c_void, core::ptr::null_mut(), 0);
@@ -276,6 +274,34 @@ unsafe fn at(base: usize, offset: u32) -> usize {
     unsafe { peek(base.wrapping_add(offset as usize) as *const u8) }
 }
 
+/// The pointers at two offsets; in one read where they adjoin, as in struct path.
+#[inline(always)]
+unsafe fn pair(base: usize, one: u32, other: u32) -> [usize; 2] {
+    // SAFETY: peek() reads nothing that is not readable.
+    unsafe {
+        if other == one + 8 {
+            return peek(base.wrapping_add(one as usize) as *const u8);
+        }
+        [at(base, one), at(base, other)]
+    }
+}
+
+/// The dentry above and the address of the name; in one read where `d_name.name`
+/// lies 16 bytes after `d_parent`, as on 64-bit machines since d_name exists.
+#[inline(always)]
+unsafe fn parent_and_name(dentry: usize) -> (usize, usize) {
+    let (parent, name) = (offset!(dentry_parent), offset!(dentry_name));
+    // SAFETY: peek() reads nothing that is not readable.
+    unsafe {
+        if name == parent + 16 {
+            let [parent, _hash, name]: [usize; 3] =
+                peek(dentry.wrapping_add(parent as usize) as *const u8);
+            return (parent, name);
+        }
+        (at(dentry, parent), at(dentry, name))
+    }
+}
+
 /// bpf_loop callback: one name, or one mount, upward. Returns 1 to stop; what
 /// ends at the root takes CWD_CUT away.
 unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
@@ -285,9 +311,12 @@ unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
     // SAFETY: this CPU's value of our map; the offset into `bytes` is masked.
     unsafe {
         let (dentry, vfsmnt) = ((*s).dentry, (*s).vfsmnt);
-        let up = at(dentry, offset!(dentry_parent));
-        let mut done = dentry == (*s).stop_dentry && vfsmnt == (*s).stop_vfsmnt;
-        if !done && (dentry == (*s).top || up == dentry) {
+        if dentry == (*s).stop_dentry && vfsmnt == (*s).stop_vfsmnt {
+            (*s).flags &= !flags::CWD_CUT;
+            return 1;
+        }
+        let (up, name) = parent_and_name(dentry);
+        if dentry == (*s).top || up == dentry {
             // A mount's root: go on at its mount point, if there is one.
             let mount = vfsmnt.wrapping_sub(offset!(mount_mnt) as usize);
             let above = at(mount, offset!(mount_parent));
@@ -298,9 +327,6 @@ unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
                 (*s).top = at(vfsmnt, offset!(vfsmount_root));
                 return 0;
             }
-            done = true;
-        }
-        if done {
             (*s).flags &= !flags::CWD_CUT;
             return 1;
         }
@@ -310,11 +336,7 @@ unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
         let to = (&raw mut (*s).bytes)
             .cast::<u8>()
             .add(((*s).filename_len + (*s).cwd_len) & HEAD_MASK);
-        let n = bpf_probe_read_kernel_str(
-            to.cast(),
-            NAME_ROOM as u32,
-            at(dentry, offset!(dentry_name)) as *const _,
-        );
+        let n = bpf_probe_read_kernel_str(to.cast(), NAME_ROOM as u32, name as *const _);
         if n <= 0 {
             return 1;
         }

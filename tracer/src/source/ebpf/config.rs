@@ -84,6 +84,8 @@ pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, B
         // A quarter of the ring at most, its own header and the exec record included.
         piece: (options.ring_size / 4).saturating_sub(128).min(PIECE_MAX),
         wake_bytes: u64::from(options.ring_size / 8),
+        // A look costs the writers what the reader did to the ring's cache lines.
+        wake_mask: if options.ring_size >= 1 << 20 { 7 } else { 0 },
         // x86-64: handler, flags, restorer, mask.
         sigaction_size: btf.struct_size("k_sigaction")?.unwrap_or(32),
         percpu_counter_size: btf.struct_size("percpu_counter")?.unwrap_or(0),

@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, &str, u64); 8] = [
     ("process_fork", "sched_process_fork", 0),
     ("process_exit", "sched_process_exit", 0),
     ("process_free", "sched_process_free", 0),
-    ("task_newtask", "task_newtask", 0),
+    ("task_newtask", "task_newtask", opt::THREADS),
     ("exec_failed", "sys_exit", opt::FAILED_EXECS),
     ("signal_generate", "signal_generate", opt::SIGNALS),
     ("mark_victim", "mark_victim", opt::SIGNALS),
