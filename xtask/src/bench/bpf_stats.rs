@@ -54,9 +54,10 @@ impl Measurement {
 pub fn main(lab: &Lab, workloads: &[Prepared], runs: u32, data: &mut Value) -> Result<()> {
     let _measurement = Measurement::start()?;
     println!(
-        "\n| workload | programs ms | runs of them | ns a run | programs % | tracer's process % | its start ms |"
+        "\nThe kernel's own measurement of {}'s programs, and its process, as shares of the workload's CPU time:\n\n| workload | programs ms | runs of them | ns a run | programs % | process % | with its end % | its start ms |",
+        TRACER_JSONL.name
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     let mut out = Vec::new();
     for workload in workloads {
         let mut measured = Vec::new();
@@ -68,12 +69,13 @@ pub fn main(lab: &Lab, workloads: &[Prepared], runs: u32, data: &mut Value) -> R
             Spread::of(measured.iter().map(of)).map_or(0.0, |spread| spread.median)
         };
         println!(
-            "| {} | {:.2} | {:.0} | {:.0} | {:.2} | {:.2} | {:.1} |",
+            "| {} | {:.2} | {:.0} | {:.0} | {:.2} | {:.2} | {:.2} | {:.1} |",
             workload.name,
             median(&|run| run.bpf.run.as_secs_f64() * 1e3),
             median(&|run| run.bpf.count as f64),
             median(&|run| run.bpf.run.as_secs_f64() * 1e9 / run.bpf.count.max(1) as f64),
             median(&|run| ratio(run.bpf.run, run.workload_cpu) * 100.0),
+            median(&|run| ratio(run.tool_cpu_during, run.workload_cpu) * 100.0),
             median(&|run| ratio(run.tool_cpu, run.workload_cpu) * 100.0),
             median(&|run| run.tool_cpu_before.as_secs_f64() * 1e3),
         );

@@ -27,10 +27,7 @@ pub struct Child {
 }
 
 impl Child {
-    #[expect(
-        clippy::zombie_processes,
-        reason = "it is waited for with wait4, which tells what it used"
-    )]
+    /// It is waited for with wait4, which tells what it used.
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let child = command
             .spawn()

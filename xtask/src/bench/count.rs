@@ -5,7 +5,7 @@ mod tree;
 use std::{
     ffi::OsStr,
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read as _},
     path::Path,
     process::{Command, Stdio},
 };
@@ -70,7 +70,9 @@ pub fn count(
         Format::TraceCmd => reader("trace-cmd", &["report", "-i"], trace, path, |out| {
             tracepoints(out, root)
         }),
-        Format::Ftrace | Format::PerfTrace => tracepoints(open(trace)?, root),
+        Format::Ftrace => tracepoints(open(trace)?, root),
+        // It says on stderr what it lost.
+        Format::PerfTrace => tracepoints(open(trace)?.chain(open(stderr)?), root),
         Format::Bpftrace => bpftrace(open(trace)?, root),
         Format::Snoop => Ok(Counts {
             exec: snoop(open(trace)?, root)?.into(),

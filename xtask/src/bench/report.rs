@@ -193,6 +193,7 @@ pub fn measured(run: &Measured) -> Value {
         "setup_s": run.setup.as_secs_f64(),
         "teardown_s": run.teardown.as_secs_f64(),
         "tool_cpu_before_s": run.tool_cpu_before.as_secs_f64(),
+        "tool_cpu_during_s": run.tool_cpu_during.as_secs_f64(),
         "tool_cpu_s": run.tool_cpu.as_secs_f64(),
         "rss_kib": run.rss_kib,
     })

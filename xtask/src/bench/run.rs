@@ -47,7 +47,9 @@ pub struct Measured {
     pub teardown: Duration,
     /// CPU time of the tool's own processes before the workload's start.
     pub tool_cpu_before: Duration,
-    /// CPU time of the tool's own processes from the workload's start on.
+    /// CPU time of the tool's own processes from the workload's start to its end.
+    pub tool_cpu_during: Duration,
+    /// And until they have ended.
     pub tool_cpu: Duration,
     /// Sum of the peaks of the tool's processes, KiB.
     pub rss_kib: u64,
@@ -170,6 +172,7 @@ fn attempt(tool: &Tool, workload: &Prepared, lab: &Lab, files: &Files) -> Result
     let [from, to, status, children_us, self_us] = talk.hear("END", &mut main)?;
 
     let busy_end = machine::busy();
+    let tool_cpu_end = tool_cpu();
     look();
     let bpf = match tool_pids.first() {
         Some(pid) => machine::bpf_time(*pid),
@@ -178,9 +181,12 @@ fn attempt(tool: &Tool, workload: &Prepared, lab: &Lab, files: &Files) -> Result
     let released = Instant::now();
     talk.go()?;
     let ended = main.wait(LIMIT, &mut look).context("the tool")?;
-    let mut tool_total = ended
-        .cpu
-        .saturating_sub(Duration::from_micros(children_us + self_us));
+    let root_cpu = Duration::from_micros(children_us + self_us);
+    let mut tool_total = if tool.waits {
+        ended.cpu.saturating_sub(root_cpu)
+    } else {
+        ended.cpu
+    };
     if !beside.is_empty() {
         tool_total = beside::stop(&mut beside, &mut look)?;
     }
@@ -208,6 +214,7 @@ fn attempt(tool: &Tool, workload: &Prepared, lab: &Lab, files: &Files) -> Result
         setup: Duration::from_nanos(began).saturating_sub(born),
         teardown,
         tool_cpu_before: used(tool_cpu_before),
+        tool_cpu_during: used(tool_cpu_end.saturating_sub(tool_cpu_before)),
         tool_cpu: used(tool_total.saturating_sub(tool_cpu_before)),
         rss_kib: if traced { peaks.iter().sum() } else { 0 },
         truth: workload.truth(&files.workload)?.with_workload(),

@@ -15,6 +15,8 @@ pub struct Tool {
     pub package: Package,
     /// Its fork and exit events include threads'.
     pub threads: bool,
+    /// It waits for the command that it starts, whose CPU time then counts among that of its children.
+    pub waits: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,7 @@ const NONE: Tool = Tool {
     programs: &[],
     package: Package::None,
     threads: false,
+    waits: true,
 };
 
 const TRACER: Tool = Tool {
@@ -98,6 +101,7 @@ pub const ALL: &[Tool] = &[
         programs: &["strace"],
         package: Package::Debian("strace"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "strace-process",
@@ -106,6 +110,7 @@ pub const ALL: &[Tool] = &[
         programs: &["strace"],
         package: Package::Debian("strace"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "strace-seccomp",
@@ -123,6 +128,7 @@ pub const ALL: &[Tool] = &[
         programs: &["strace"],
         package: Package::Debian("strace"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "perf-record",
@@ -141,6 +147,7 @@ pub const ALL: &[Tool] = &[
         programs: &["perf"],
         package: Package::Debian("linux-perf"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "perf-trace",
@@ -159,6 +166,7 @@ pub const ALL: &[Tool] = &[
         programs: &["perf"],
         package: Package::Debian("linux-perf"),
         threads: true,
+        waits: false,
     },
     Tool {
         name: "ftrace",
@@ -167,6 +175,7 @@ pub const ALL: &[Tool] = &[
         programs: &[],
         package: Package::None,
         threads: true,
+        waits: true,
     },
     Tool {
         name: "trace-cmd",
@@ -194,6 +203,7 @@ pub const ALL: &[Tool] = &[
         programs: &["trace-cmd"],
         package: Package::Debian("trace-cmd"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "bpftrace",
@@ -202,6 +212,7 @@ pub const ALL: &[Tool] = &[
         programs: &["bpftrace"],
         package: Package::Debian("bpftrace"),
         threads: true,
+        waits: true,
     },
     Tool {
         name: "libbpf-snoop",
@@ -216,6 +227,7 @@ pub const ALL: &[Tool] = &[
         programs: &["execsnoop", "exitsnoop"],
         package: Package::Debian("libbpf-tools"),
         threads: false,
+        waits: true,
     },
     Tool {
         name: "bcc-snoop",
@@ -227,6 +239,7 @@ pub const ALL: &[Tool] = &[
         programs: &["execsnoop-bpfcc", "exitsnoop-bpfcc"],
         package: Package::Debian("bpfcc-tools"),
         threads: false,
+        waits: true,
     },
     Tool {
         name: "forkstat",
@@ -235,6 +248,7 @@ pub const ALL: &[Tool] = &[
         programs: &["forkstat"],
         package: Package::Debian("forkstat"),
         threads: false,
+        waits: true,
     },
     Tool {
         name: "tracexec",
@@ -252,6 +266,7 @@ pub const ALL: &[Tool] = &[
         programs: &["tracexec"],
         package: Package::Cargo("tracexec"),
         threads: false,
+        waits: true,
     },
     Tool {
         name: "tracexec-ebpf",
@@ -270,6 +285,7 @@ pub const ALL: &[Tool] = &[
         programs: &["tracexec"],
         package: Package::Cargo("tracexec"),
         threads: false,
+        waits: true,
     },
 ];
 
