@@ -19,6 +19,9 @@ use crate::{paths, setup, test};
 /// Where tracefs usually is.
 const TRACEFS: &str = "/sys/kernel/tracing";
 
+/// Start of the names of cgroups and instances; the process id follows.
+const PREFIX: &str = "tracer-bench-";
+
 /// Events that are switched on in an instance.
 const EVENTS: [&str; 3] = [
     "sched_process_fork",
@@ -38,6 +41,8 @@ pub struct Lab {
     /// PATH of all that is run.
     pub path: OsString,
     tracefs: bool,
+    /// Whether the kernel's own buffer records; trace-cmd may leave it changed.
+    tracing_on: Option<String>,
     _temporary: TempDir,
 }
 
@@ -49,7 +54,7 @@ impl Lab {
         }
         let fixtures = test::fixtures()?;
         let temporary = tempfile::Builder::new()
-            .prefix("tracer-bench-")
+            .prefix(PREFIX)
             .tempdir()
             .context("cannot make a temporary directory")?;
         let dir = temporary.path().to_owned();
@@ -58,7 +63,10 @@ impl Lab {
         let tracefs = mount_tracefs()
             .inspect_err(|error| eprintln!("xtask: no tracefs: {error:#}"))
             .is_ok();
-        let tag = format!("tracer-bench-{}", process::id());
+        if tracefs {
+            remove_stale(&Path::new(TRACEFS).join("instances"));
+        }
+        let tag = format!("{PREFIX}{}", process::id());
         let cgroup = make_cgroup(&tag);
         if cgroup.is_none() {
             eprintln!("xtask: no cgroup of its own: what needs one counts the whole machine");
@@ -80,6 +88,7 @@ impl Lab {
             tag,
             path,
             tracefs,
+            tracing_on: fs::read_to_string(tracing_on()).ok(),
             _temporary: temporary,
         })
     }
@@ -170,6 +179,13 @@ impl Drop for Lab {
         if self.tracefs && self.instance().exists() {
             self.remove_instance();
         }
+        let state = fs::read_to_string(tracing_on()).ok();
+        if let Some(before) = &self.tracing_on
+            && state.as_ref() != Some(before)
+            && let Err(error) = fs::write(tracing_on(), before)
+        {
+            eprintln!("xtask: cannot restore {}: {error}", tracing_on().display());
+        }
         if let Some(cgroup) = &self.cgroup
             && let Err(error) = fs::remove_dir(cgroup)
         {
@@ -204,7 +220,25 @@ fn mount(kind: Option<&str>, target: &Path, flags: libc::c_ulong) -> Result<()> 
     Ok(())
 }
 
-/// A cgroup (v2) of our own; with it, those that a killed benchmark left are removed.
+fn tracing_on() -> PathBuf {
+    Path::new(TRACEFS).join("tracing_on")
+}
+
+/// Removes what benchmarks that were killed have left there.
+fn remove_stale(dir: &Path) {
+    for old in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = old.file_name();
+        let name = name.to_string_lossy();
+        if let Some(pid) = name.strip_prefix(PREFIX)
+            && !Path::new("/proc").join(pid).exists()
+        {
+            // One that is still in use stays.
+            let _in_use = fs::remove_dir(old.path());
+        }
+    }
+}
+
+/// A cgroup (v2) of our own.
 fn make_cgroup(tag: &str) -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let root = mounts.lines().find_map(|line| {
@@ -212,16 +246,7 @@ fn make_cgroup(tag: &str) -> Option<PathBuf> {
         let (place, kind) = (words.next()?, words.next()?);
         (kind == "cgroup2").then(|| PathBuf::from(place))
     })?;
-    for old in fs::read_dir(&root).into_iter().flatten().flatten() {
-        let name = old.file_name();
-        let pid = name.to_string_lossy();
-        if let Some(pid) = pid.strip_prefix("tracer-bench-")
-            && !Path::new("/proc").join(pid).exists()
-        {
-            // One that is still in use stays.
-            let _in_use = fs::remove_dir(old.path());
-        }
-    }
+    remove_stale(&root);
     let cgroup = root.join(tag);
     fs::create_dir(&cgroup).ok()?;
     Some(cgroup)
