@@ -1,12 +1,12 @@
 //! Installs the tracers to compare with.
 
 use std::{
-    env,
+    env, fs,
     path::PathBuf,
     process::{Command, ExitCode},
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::tool::{ALL, Package};
 use crate::{paths, process, setup};
@@ -76,9 +76,10 @@ fn tracexec() -> Result<()> {
             "clang".to_owned()
         }
     };
-    let target = tempfile::tempdir()?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = paths::cache()?.join("peers");
+    // In the cache, so that a build of many minutes that is broken off goes on the next time.
+    let target = root.join("build");
     process::run(
         Command::new(cargo)
             .args([
@@ -89,8 +90,9 @@ fn tracexec() -> Result<()> {
                 TRACEXEC_VERSION,
                 "--root",
             ])
-            .arg(root)
+            .arg(&root)
             .env("CLANG", clang)
-            .env("CARGO_TARGET_DIR", target.path()),
-    )
+            .env("CARGO_TARGET_DIR", &target),
+    )?;
+    fs::remove_dir_all(&target).with_context(|| format!("cannot remove {}", target.display()))
 }
