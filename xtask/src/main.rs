@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask SUBCOMMAND`. Each is idempotent and says what it does.
 
+mod bench;
 mod bpf_toolchain;
 mod build;
 mod check;
@@ -33,6 +34,7 @@ enum Task {
     Test(test::Args),
     Check(check::Args),
     Vm(vm::Args),
+    Bench(bench::Args),
     Ci(ci::Args),
 }
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Task::Check(check::Args {}) => check::main().map(|()| ExitCode::SUCCESS),
         Task::Ci(args) => ci::main(&args),
         Task::Vm(args) => vm::main(&args),
+        Task::Bench(args) => bench::main(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -9,7 +9,7 @@ pub mod vm;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::bpf_toolchain::BpfToolchain;
 
@@ -47,6 +47,20 @@ pub fn for_build() -> Result<BpfToolchain> {
     linker::install(&toolchain)?;
     Ok(toolchain)
 }
+
+/// Installs Debian packages, for what is not needed to build tracer.
+pub fn install_packages(packages: &[&str], purpose: &str) -> Result<()> {
+    if !apt::exists() {
+        bail!(
+            "{purpose} is taken from Debian's packages ({}), and this system has no apt-get",
+            packages.join(", ")
+        );
+    }
+    let _lock = lock::take()?;
+    apt::install(packages, purpose)
+}
+
+pub use apt::is_root;
 
 /// Why the kernel side's clippy cannot run; where it can be installed, it is.
 pub fn clippy_is_missing(toolchain: &BpfToolchain) -> Result<Option<String>> {
