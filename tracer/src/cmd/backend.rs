@@ -49,10 +49,7 @@ pub fn watch(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 }
 
 /// A source's name, and how to begin with it.
-type Candidate = (
-    &'static str,
-    fn(&Trace, &Arc<Command>) -> Result<Watch>,
-);
+type Candidate = (&'static str, fn(&Trace, &Arc<Command>) -> Result<Watch>);
 
 /// The best first.
 const CANDIDATES: [Candidate; 2] = [("ebpf", ebpf), ("ptrace", ptrace)];
@@ -120,7 +117,10 @@ fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     }
     let select = selection(options)?;
     if options.ring_size != RING_SIZE {
-        eprintln!("tracer: --ring-size has no effect here: with ptrace there is no such buffer");
+        eprintln!("tracer: --ring-size has no effect: ptrace has no such buffer");
+    }
+    if options.signals {
+        eprintln!("tracer: --signals: ptrace does not see who sends a SIGKILL");
     }
     let ptrace = ptrace::Options {
         max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
@@ -185,7 +185,10 @@ impl Root {
     ///
     /// # Errors
     /// It cannot be executed; nothing is left of it then.
-    pub fn release(held: Held, told: Option<oneshot::Receiver<RootEnd>>) -> Result<Self, LaunchError> {
+    pub fn release(
+        held: Held,
+        told: Option<oneshot::Receiver<RootEnd>>,
+    ) -> Result<Self, LaunchError> {
         let opened = held.open()?;
         let child = match told {
             None => opened.finish(),
@@ -205,7 +208,9 @@ impl Root {
         let Some(told) = &mut self.told else {
             return Ok(self.child.wait_async().await?.exit_code());
         };
-        let end = told.await.context("tracing broke off before the command's end")?;
+        let end = told
+            .await
+            .context("tracing broke off before the command's end")?;
         Ok(shell_code(end.wait_status.cast_signed()))
     }
 }

@@ -57,11 +57,7 @@ fn not_started(error: &LaunchError) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-async fn trace(
-    options: &Trace,
-    command: &Arc<Command>,
-    pipeline: Pipeline,
-) -> Result<ExitCode> {
+async fn trace(options: &Trace, command: &Arc<Command>, pipeline: Pipeline) -> Result<ExitCode> {
     // Before the command exists: a signal that comes then must be passed on.
     let signals = Signals::new()?;
     match backend::watch(options, command)? {

@@ -78,7 +78,10 @@ impl<S> Selected<S> {
 
     fn is_shown(&self, id: &ProcId) -> bool {
         // Before its exec the command is not yet anything that was asked for.
-        self.shown.get(id).copied().unwrap_or(self.select.wants_all())
+        self.shown
+            .get(id)
+            .copied()
+            .unwrap_or(self.select.wants_all())
     }
 
     fn remember(&mut self, id: ProcId, shown: bool) {

@@ -147,7 +147,12 @@ fn users_and_groups() {
         ..Select::default()
     };
     assert_eq!(sifted(uids, life()).0, "x2 x3");
-    for (group, want) in [("/a", "x1 x2"), ("/a/", "x1 x2"), ("/a/b", "x2"), ("/", "x1 x2 x3")] {
+    for (group, want) in [
+        ("/a", "x1 x2"),
+        ("/a/", "x1 x2"),
+        ("/a/b", "x2"),
+        ("/", "x1 x2 x3"),
+    ] {
         let groups = Select {
             cgroups: vec![Bytes::from(group.as_bytes())],
             ..Select::default()
@@ -168,7 +173,10 @@ fn of_good_ends_it_is_told_that_they_were() {
         failed_only: true,
         ..Select::default()
     };
-    assert_eq!(sifted(select, life()), ("x1 f2 x2 f3 x3 g3 e2 g1".into(), 0));
+    assert_eq!(
+        sifted(select, life()),
+        ("x1 f2 x2 f3 x3 g3 e2 g1".into(), 0)
+    );
 }
 
 #[test]

@@ -69,7 +69,6 @@ impl EbpfSource {
         let root = self.loaded.root()?;
         Ok(root.map(|(pid, start)| ProcId::exact(pid, start)))
     }
-
 }
 
 impl Source for EbpfSource {
