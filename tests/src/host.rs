@@ -139,6 +139,15 @@ pub fn ebpf_is_tested() -> Result<(), String> {
     }
 }
 
+/// Whether the source under test knows how a process ended, what it cost and all
+/// that its exec shows.
+pub fn knows_ends() -> Result<(), String> {
+    match backend().as_str() {
+        "ptrace" => Ok(()),
+        _ => ebpf_is_tested().map_err(|e| e.replace("only eBPF", "only eBPF and ptrace")),
+    }
+}
+
 /// Whether `name` is on PATH.
 pub fn program(name: &str) -> Result<(), String> {
     find_program(name)

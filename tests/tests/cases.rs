@@ -127,7 +127,7 @@ fn python_execs_a_descriptor() {
 /// 6
 #[test]
 fn a_segmentation_fault_says_whether_it_left_a_core() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it exists");
     for (limit, core) in [("unlimited", true), ("0", false)] {
         // A pattern that pipes to a helper, or names nothing, decides by itself.
@@ -209,6 +209,20 @@ fn an_exec_by_another_thread_leaves_no_thread_behind() {
         "the thread that exec'd has no end of its own"
     );
     assert_eq!(capture.ends().count(), 1);
+}
+
+/// 11
+#[test]
+fn signals_as_flow_control_are_delivered_once_each() {
+    require!(source);
+    let rounds = scaled(400);
+    let outcome = Trace::fixture("flow", [rounds.to_string()])
+        .run()
+        .expect_code(0);
+    let stdout = outcome.stdout();
+    assert_eq!(number_after(&stdout, "SIGUSR1"), rounds + 1);
+    assert_eq!(number_after(&stdout, "SIGCHLD"), rounds);
+    outcome.capture().assert_exact(&outcome.truth());
 }
 
 /// 13

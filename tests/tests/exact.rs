@@ -138,6 +138,16 @@ fn shellstorm() {
 
 #[test]
 fn build() {
+    built("-j2");
+}
+
+/// CASES 11
+#[test]
+fn build_with_more_jobs_than_processors() {
+    built("-j8");
+}
+
+fn built(jobs: &str) {
     require!(source, make);
     let dir = tempfile::tempdir().expect("a directory");
     let project = dir.path().join("project");
@@ -147,13 +157,13 @@ fn build() {
         .status();
     assert!(made.expect("the generator runs").success());
     let make = find_program("make").expect("looked for above");
-    let truth = truth_by_ptrace(&project, &[make.as_ref(), "-s".as_ref(), "-j2".as_ref()]);
+    let truth = truth_by_ptrace(&project, &[make.as_ref(), "-s".as_ref(), jobs.as_ref()]);
     let clean = || {
         fs::remove_dir_all(project.join("out")).expect("what make wrote");
         fs::create_dir(project.join("out")).expect("a directory");
     };
     clean();
-    let outcome = Trace::command(&make, ["-s", "-j2"])
+    let outcome = Trace::command(&make, ["-s", jobs])
         .in_dir(&project)
         .run()
         .expect_code(0);

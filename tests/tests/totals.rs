@@ -41,7 +41,7 @@ fn rusage(n: u64) -> (Outcome, Capture) {
 
 #[test]
 fn leaf_processes_cost_what_wait4_says() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     let (outcome, capture) = rusage(scaled(1000));
     // A pid may come round again: the n-th child with it is the n-th row with it.
     let mut rows: HashMap<u64, VecDeque<&Value>> = HashMap::new();
@@ -164,7 +164,7 @@ fn counter_lag() -> u64 {
 
 #[test]
 fn an_exec_leaves_the_peak_of_the_old_program_behind() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     if tracer_tests::host::kernel() < (6, 16) {
         tracer_tests::host::skipped("before 6.16 the memory is gone at the exit tracepoint");
         return;
@@ -186,7 +186,7 @@ fn an_exec_leaves_the_peak_of_the_old_program_behind() {
 /// CASES 9
 #[test]
 fn a_peak_that_was_given_back_is_reported() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     let mib: u64 = if in_vm() { 60 } else { 300 };
     let outcome = Trace::fixture("touch", [mib.to_string()])
         .run()
@@ -205,7 +205,7 @@ fn a_peak_that_was_given_back_is_reported() {
 /// CASES 8
 #[test]
 fn threads_are_one_process_with_their_cpu_summed() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     let outcome = Trace::fixture("threads", ["50"]).run().expect_code(0);
     let capture = outcome.capture();
     assert_eq!(capture.of("exit").count(), 1, "one end for one process");
@@ -226,7 +226,7 @@ fn threads_are_one_process_with_their_cpu_summed() {
 
 #[test]
 fn bytes_read_and_written_are_the_process_own() {
-    require!(ebpf_is_tested);
+    require!(knows_ends);
     let block = "65536";
     let script = format!("head -c {block} /dev/zero | cat >/dev/null");
     let capture = Trace::shell(&script).run().expect_code(0).capture();

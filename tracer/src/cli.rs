@@ -20,6 +20,9 @@ use crate::sys::users::{self, User};
 /// Exit status when tracer itself failed, as of env(1) and timeout(1).
 pub const FAILURE: u8 = 125;
 
+/// Default of `--ring-size`, bytes.
+pub const RING_SIZE: u32 = 8 << 20;
+
 const EXAMPLES: &str = "\
 Examples:
   tracer -- make -j8                     what did this build run, and what did it cost?

@@ -15,7 +15,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
-pub use child::{Child, Ended};
+pub use child::{Child, Ended, shell_code};
 pub use error::{LaunchError, Step};
 
 use crate::sys::signals;
@@ -165,21 +165,33 @@ impl Opened {
         self.errors.as_fd()
     }
 
-    /// Waits until the exec has succeeded or failed. A child that a signal
-    /// ended meanwhile counts as started; its status tells.
+    /// Waits until the exec has succeeded or failed; then the child has been
+    /// reaped. A child that a signal ended meanwhile counts as started; its
+    /// status tells.
     pub fn finish(mut self) -> Result<Child, LaunchError> {
+        if let Err(error) = self.outcome() {
+            if !matches!(error, LaunchError::Start(_)) {
+                self.child.wait().map_err(LaunchError::Start)?;
+            }
+            return Err(error);
+        }
+        Ok(self.child)
+    }
+
+    /// The same for a child that another thread reaps.
+    pub fn finish_unreaped(mut self) -> Result<Child, LaunchError> {
+        self.outcome().map(|()| self.child)
+    }
+
+    fn outcome(&mut self) -> Result<(), LaunchError> {
         let mut report = [0; 8];
         match self.errors.read_exact(&mut report) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(self.child),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
             Err(error) => Err(LaunchError::Start(error)),
             Ok(()) => {
                 let [step, _, _, _, errno @ ..] = report;
-                self.child.wait().map_err(LaunchError::Start)?;
-                Err(LaunchError::in_child(
-                    &self.name,
-                    step,
-                    i32::from_ne_bytes(errno),
-                ))
+                let errno = i32::from_ne_bytes(errno);
+                Err(LaunchError::in_child(&self.name, step, errno))
             }
         }
     }

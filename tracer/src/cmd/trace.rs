@@ -3,22 +3,21 @@
 use std::future::{pending, ready};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use super::backend::{self, Root, Watch, Watching};
 use super::outputs;
-use crate::cli::{Backend, FAILURE, Trace};
-use crate::filter::glob;
-use crate::launch::{Child, Command, LaunchError};
+use crate::cli::{FAILURE, Trace};
+use crate::launch::{Command, LaunchError};
 use crate::model::time::{boot_ns, wall_ns};
 use crate::model::{Meta, ProcId};
 use crate::pipeline::Pipeline;
 use crate::source::Source;
-use crate::source::ebpf::{EbpfSource, Options};
-use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::{Proc, cpus};
 
 /// Exit status after `--timeout`, as of timeout(1).
@@ -33,13 +32,16 @@ const TICK_LOG: Duration = Duration::from_millis(20);
 const TICK_FINAL: Duration = Duration::from_millis(3);
 const FINAL_WAIT: Duration = Duration::from_millis(250);
 
-const PROC: &str = "/proc";
+/// Remarks of a source that are shown.
+const REMARKS: usize = 10;
+
+pub(super) const PROC: &str = "/proc";
 
 /// Runs the command and reports. The exit status is the command's.
 pub fn run(options: &Trace) -> Result<ExitCode> {
     let mut pipeline = Pipeline::new();
     let command = match Command::resolve(&options.command, options.uid.clone()) {
-        Ok(command) => command,
+        Ok(command) => Arc::new(command),
         Err(error) => return Ok(not_started(&error)),
     };
     outputs::open(options, &mut pipeline)?;
@@ -55,25 +57,25 @@ fn not_started(error: &LaunchError) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-async fn trace(options: &Trace, command: &Command, mut pipeline: Pipeline) -> Result<ExitCode> {
-    if !matches!(options.backend, Backend::Auto | Backend::Ebpf) {
-        bail!("this backend is not part of this version; use --backend ebpf");
-    }
-    let mut cgroups = Cgroups::new(Path::new(PROC));
-    let ebpf = ebpf_options(options, &cgroups)?;
-    let mut source = EbpfSource::open(&ebpf, Box::new(move |id| cgroups.path(id).clone()))?;
-    source.arm()?;
+async fn trace(options: &Trace, command: &Arc<Command>, pipeline: Pipeline) -> Result<ExitCode> {
     // Before the command exists: a signal that comes then must be passed on.
     let signals = Signals::new()?;
-    let held = command
-        .hold()
-        .context("the command cannot be started: fork failed")?;
-    let root = source
-        .root()?
-        .ok_or_else(|| anyhow!("the kernel side did not see the fork of the command"))?;
-    pipeline.begin(&meta("ebpf", options, Some(root)));
-    let child = match held.release() {
-        Ok(child) => child,
+    match backend::watch(options, command)? {
+        Watch::Ebpf(w) => report(options, w, pipeline, signals).await,
+        Watch::Ptrace(w) => report(options, w, pipeline, signals).await,
+    }
+}
+
+/// Lets the command go, reads the source until the end, and says what there is to say.
+async fn report<S: Source>(
+    options: &Trace,
+    watching: Watching<S>,
+    mut pipeline: Pipeline,
+    signals: Signals,
+) -> Result<ExitCode> {
+    pipeline.begin(&meta(watching.name, options, Some(watching.root)));
+    let root = match Root::release(watching.held, watching.told) {
+        Ok(root) => root,
         Err(error) => {
             let status = error.exit_code();
             pipeline.finish(&mut Vec::new(), boot_ns(), i32::from(status));
@@ -81,54 +83,24 @@ async fn trace(options: &Trace, command: &Command, mut pipeline: Pipeline) -> Re
         }
     };
     let mut run = Run {
-        source,
+        source: watching.source,
         pipeline,
         events: Vec::new(),
     };
-    let status = run.until_end(options, child, signals).await?;
+    let status = run.until_end(options, root, signals).await?;
     let complete = run.finish(status).await;
-    if run.source.malformed() > 0 {
-        eprintln!(
-            "tracer: {} records could not be read; this is a fault of tracer, please report it",
-            run.source.malformed()
-        );
+    let remarks = run.source.remarks();
+    for remark in remarks.iter().take(REMARKS) {
+        eprintln!("tracer: {remark}");
+    }
+    if let Some(more) = remarks.len().checked_sub(REMARKS + 1) {
+        eprintln!("tracer: and {} remarks more", more + 1);
     }
     // An incomplete output must not look like success.
     Ok(ExitCode::from(match (complete, status) {
         (false, 0) => FAILURE,
         _ => status,
     }))
-}
-
-fn ebpf_options(options: &Trace, cgroups: &Cgroups) -> Result<Options> {
-    let compile = |option: &str, patterns: &[std::ffi::OsString]| {
-        if patterns.is_empty() {
-            return Ok(None);
-        }
-        let bytes: Vec<&[u8]> = patterns.iter().map(|p| p.as_encoded_bytes()).collect();
-        let glob = glob::compile(&bytes).with_context(|| option.to_owned())?;
-        Ok::<_, anyhow::Error>(Some(Box::new(glob)))
-    };
-    Ok(Options {
-        ring_size: options.ring_size,
-        max_argv: options.max_argv,
-        threads: options.threads,
-        env: options.env,
-        failed_execs: options.failed_execs,
-        signals: options.signals,
-        kthreads: options.kthreads,
-        failed_only: options.failed,
-        debug: options.debug_bpf,
-        comm: compile("--comm", &options.comm)?,
-        exclude_comm: compile("--exclude-comm", &options.exclude_comm)?,
-        uids: options.uid_filter.clone(),
-        cgroups: options
-            .cgroup
-            .iter()
-            .map(|path| cgroups.id(path))
-            .collect::<Result<_, _>>()
-            .context("--cgroup")?,
-    })
 }
 
 fn meta(backend: &'static str, options: &Trace, root: Option<ProcId>) -> Meta {
@@ -230,7 +202,7 @@ impl<S: Source> Run<S> {
     async fn until_end(
         &mut self,
         options: &Trace,
-        mut child: Child,
+        mut root: Root,
         mut signals: Signals,
     ) -> Result<u8> {
         let mut timeout = Timeout::new(options.timeout);
@@ -243,13 +215,13 @@ impl<S: Source> Run<S> {
                 // Signals and the end come first: a storm of events must not starve them.
                 biased;
                 asked = signals.next() => match asked {
-                    Asked::PassOn(signal) if status.is_none() => child.signal(signal)?,
+                    Asked::PassOn(signal) if status.is_none() => root.signal(signal)?,
                     Asked::Terminal if status.is_none() => {}
                     // The command has ended, only descendants are waited for.
                     _ => break,
                 },
-                signal = timeout.due() => child.signal(signal)?,
-                ended = child.wait_async(), if status.is_none() => status = Some(ended?.exit_code()),
+                signal = timeout.due() => root.signal(signal)?,
+                ended = root.end(), if status.is_none() => status = Some(ended?),
                 () = ready(()), if more => {}
                 r = self.source.ready() => r.context("reading events")?,
                 _ = tick.tick() => self.pipeline.flush(),
@@ -278,12 +250,12 @@ impl<S: Source> Run<S> {
     async fn finish(&mut self, status: u8) -> bool {
         let until = Instant::now() + FINAL_WAIT;
         while !self.drain() {}
-        if self.pipeline.awaits_finals() {
+        if S::FINALS_COME && self.pipeline.awaits_finals() {
             hurry_grace_period();
-        }
-        while self.pipeline.awaits_finals() && Instant::now() < until {
-            tokio::time::sleep(TICK_FINAL).await;
-            self.drain();
+            while self.pipeline.awaits_finals() && Instant::now() < until {
+                tokio::time::sleep(TICK_FINAL).await;
+                self.drain();
+            }
         }
         self.source.finish(&mut self.events);
         self.pipeline

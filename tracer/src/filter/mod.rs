@@ -1,5 +1,6 @@
-//! What is shown: comm globs for the kernel side, and the sink-side half of
-//! `--failed`.
+//! What is shown: comm globs for the kernel side, the same filters for sources
+//! that have no such side, and the sink-side half of `--failed`.
 
 pub mod failed;
 pub mod glob;
+pub mod select;

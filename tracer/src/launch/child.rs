@@ -23,15 +23,20 @@ pub struct Ended {
     pub usage: libc::rusage,
 }
 
+/// A status of wait(2) as a shell says it: the exit code, or 128 + signal.
+pub const fn shell_code(status: i32) -> u8 {
+    // Both are at most 255: a code has 8 bits, a signal 7.
+    if libc::WIFSIGNALED(status) {
+        (128 + libc::WTERMSIG(status)) as u8
+    } else {
+        libc::WEXITSTATUS(status) as u8
+    }
+}
+
 impl Ended {
-    /// As a shell says it: the exit code, or 128 + signal.
+    /// As a shell says it, see [`shell_code`].
     pub const fn exit_code(&self) -> u8 {
-        // Both are at most 255: a code has 8 bits, a signal 7.
-        if libc::WIFSIGNALED(self.status) {
-            (128 + libc::WTERMSIG(self.status)) as u8
-        } else {
-            libc::WEXITSTATUS(self.status) as u8
-        }
+        shell_code(self.status)
     }
 }
 

@@ -18,6 +18,10 @@ pub struct Drained {
 
 /// A stream of events.
 pub trait Source {
+    /// Whether totals become final only some time after a process has ended,
+    /// so that it is worth waiting for them.
+    const FINALS_COME: bool = false;
+
     /// Waits until events may be there. Cancel safe. It need not return for
     /// every event: the caller drains by a timer as well.
     fn ready(&mut self) -> impl Future<Output = io::Result<()>>;
@@ -32,4 +36,9 @@ pub trait Source {
 
     /// Stops the source and takes what is left, with what was lost at the very end.
     fn finish(&mut self, out: &mut Vec<(u64, Event)>);
+
+    /// What users should be told of this run, each remark once.
+    fn remarks(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }

@@ -69,14 +69,11 @@ impl EbpfSource {
         let root = self.loaded.root()?;
         Ok(root.map(|(pid, start)| ProcId::exact(pid, start)))
     }
-
-    /// Records that could not be decoded: faults of tracer itself.
-    pub const fn malformed(&self) -> u64 {
-        self.malformed
-    }
 }
 
 impl Source for EbpfSource {
+    const FINALS_COME: bool = true;
+
     async fn ready(&mut self) -> io::Result<()> {
         self.ring.readable().await?.clear_ready();
         Ok(())
@@ -126,6 +123,16 @@ impl Source for EbpfSource {
         // reading a map of one's own does not fail.
         let counters = self.loaded.counters().unwrap_or_default();
         self.decoder.finish(&counters, boot_ns(), &mut emit);
+    }
+
+    fn remarks(&mut self) -> Vec<String> {
+        let remark = |n: u64| {
+            format!("{n} records could not be read; this is a fault of tracer, please report it")
+        };
+        match std::mem::take(&mut self.malformed) {
+            0 => Vec::new(),
+            n => vec![remark(n)],
+        }
     }
 }
 

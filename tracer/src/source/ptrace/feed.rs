@@ -93,4 +93,8 @@ impl Source for PtraceSource {
             }
         }
     }
+
+    fn remarks(&mut self) -> Vec<String> {
+        self.take_notes().iter().map(ToString::to_string).collect()
+    }
 }

@@ -120,7 +120,8 @@ pub struct PtraceSource {
     root: ProcId,
     batches: mpsc::Receiver<Vec<Event>>,
     done: Arc<Notify>,
-    end: oneshot::Receiver<RootEnd>,
+    /// `None`: somebody else waits for it.
+    end: Option<oneshot::Receiver<RootEnd>>,
     notes: Notes,
     /// Received, not yet given out.
     ahead: Vec<Event>,
@@ -173,7 +174,7 @@ impl PtraceSource {
             root,
             batches,
             done,
-            end,
+            end: Some(end),
             notes,
             ahead: Vec::new(),
             closed: false,
@@ -200,7 +201,13 @@ impl PtraceSource {
 
     /// How the command ended, once it has; `None` before that.
     pub fn root_end(&mut self) -> Option<RootEnd> {
-        self.end.try_recv().ok()
+        self.end.as_mut()?.try_recv().ok()
+    }
+
+    /// Where the end of the command will be told, for who wants to be woken by
+    /// it. [`Self::root_end`] knows nothing after that.
+    pub const fn take_end(&mut self) -> Option<oneshot::Receiver<RootEnd>> {
+        self.end.take()
     }
 
     /// What the user should be told; each is given once.

@@ -23,8 +23,8 @@ impl fmt::Display for Note {
         match self {
             Self::Unprivileged { id, filename } => write!(
                 f,
-                "{} (pid {}) ran without its setuid, setgid or file capabilities, as every traced program does for an \
-                 ordinary user; trace with eBPF, as root, to keep them",
+                "{} (pid {}) ran without its setuid, setgid or file capabilities, as every program does that an ordinary \
+                 user traces with ptrace; trace with eBPF, as root, to keep them",
                 filename.as_slice().escape_ascii(),
                 id.pid
             ),

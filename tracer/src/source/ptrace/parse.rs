@@ -91,6 +91,8 @@ pub struct Status {
     /// Peak resident set, bytes; absent once the memory is gone.
     pub max_rss: Option<u64>,
     pub no_new_privs: bool,
+    /// Effective capabilities.
+    pub cap_eff: u64,
     /// Masks of the signals that are ignored and caught.
     pub ignored: u64,
     pub caught: u64,
@@ -128,6 +130,7 @@ pub fn status(text: &[u8]) -> Option<Status> {
             b"NSpid" => s.ns_pid = numbers(value).skip(1).last(),
             b"VmHWM" => s.max_rss = Some(first() * 1024),
             b"NoNewPrivs" => s.no_new_privs = first() != 0,
+            b"CapEff" => s.cap_eff = mask(value),
             b"SigIgn" => s.ignored = mask(value),
             b"SigCgt" => s.caught = mask(value),
             b"voluntary_ctxt_switches" => s.nvcsw = first(),
@@ -282,7 +285,7 @@ mod tests {
     fn status_members() {
         let s = status(
             b"Name:\ta\\nb\\\\\nTgid:\t7\nPPid:\t3\nUid:\t1\t2\t2\t2\nGid:\t4\t5\t5\t5\nNSpid:\t7\t1\n\
-            VmHWM:\t    1756 kB\nSigIgn:\t0000000000000001\nSigCgt:\t8000000000000000\nNoNewPrivs:\t1\n\
+            VmHWM:\t    1756 kB\nSigIgn:\t0000000000000001\nSigCgt:\t8000000000000000\nCapEff:\t0000000000080000\nNoNewPrivs:\t1\n\
             voluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t8\n",
         )
         .unwrap();
@@ -294,6 +297,7 @@ mod tests {
         assert_eq!((s.uid, s.euid, s.gid, s.egid), (1, 2, 4, 5));
         assert_eq!((s.nvcsw, s.nivcsw, s.ignored, s.caught), (9, 8, 1, 1 << 63));
         assert!(s.no_new_privs);
+        assert_eq!(s.cap_eff, 1 << 19);
         assert_eq!(status(b"Name:\tx\n"), None);
     }
 

@@ -20,6 +20,10 @@ use crate::model::{Bytes, Comm, Event, Precision, ProcId};
 /// How long ends that have happened already are collected after the command's own.
 const DRAIN: Duration = Duration::from_millis(20);
 
+/// With it in its tracer, a setuid program keeps its privileges
+/// (`ptracer_capable`, kernel/ptrace.c).
+const CAP_SYS_PTRACE: u64 = 1 << 19;
+
 pub struct Tracer {
     pub(super) options: Options,
     pub(super) proc: Proc,
@@ -62,9 +66,11 @@ impl Tracer {
         notes: Notes,
     ) -> Result<Self, PtraceError> {
         let mut proc = Proc::new(Path::new("/proc")).map_err(PtraceError::Proc)?;
-        // SAFETY: sysconf and geteuid have no preconditions.
-        let (hz, euid) = unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::geteuid()) };
+        // SAFETY: sysconf has no preconditions.
+        let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         let tick = 1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1);
+        let own = proc.status(std::process::id());
+        let ordinary = own.is_none_or(|s| s.cap_eff & CAP_SYS_PTRACE == 0);
         let stat = proc
             .stat(pid)
             .ok_or_else(|| PtraceError::Proc(io::Error::other("the command is not in it")))?;
@@ -86,7 +92,7 @@ impl Tracer {
             creator_died: false,
             stray: Rusage::default(),
             unprivileged: FxHashSet::default(),
-            ordinary: euid != 0,
+            ordinary,
             loginuid: None,
             tick,
             memory: Vec::new(),
