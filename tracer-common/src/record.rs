@@ -61,7 +61,7 @@ pub mod flags {
     pub const FILENAME_CUT: u8 = 4;
     /// EXEC: cwd was cut (too deep).
     pub const CWD_CUT: u8 = 8;
-    /// EXEC: reading argv or env from user memory failed somewhere.
+    /// EXEC, EXEC_FAILED: reading from user memory failed somewhere.
     pub const USER_FAULT: u8 = 16;
     /// The record belongs to the command that tracer itself started.
     pub const ROOT: u8 = 32;
@@ -271,6 +271,6 @@ pub struct SignalRecord {
 pub struct Counters {
     pub seq: [u32; kind::SLOTS],
     pub lost: [u32; kind::SLOTS],
-    /// Processes that did not fit into the tracked set.
+    /// How often a process did not fit into the tracked set.
     pub table_full: u64,
 }

@@ -5,10 +5,10 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
 use aya_ebpf::maps::ring_buf::RingBufEntry;
 use tracer_common::config::opt;
 use tracer_common::record::{Counters, Header};
+use tracer_common::tracked::Key;
 
 use crate::globals::{config, has};
 use crate::maps::{COUNTERS, RING};
-use tracer_common::tracked::Key;
 
 /// Wakes within this many bytes after the mark, so that one record that jumps
 /// over it, or two CPUs that meet there, do not leave the reader asleep.
@@ -47,6 +47,18 @@ pub fn count_lost(counters: *mut Counters, kind: u8) {
     }
     if has(opt::DEBUG) {
         crate::probes::debug::lost(kind);
+    }
+}
+
+/// A process could not be added to the tracked set.
+#[inline(always)]
+pub fn count_table_full(key: &Key) {
+    if let Some(counters) = counters() {
+        // SAFETY: this CPU's value of our map.
+        unsafe { (*counters).table_full += 1 };
+    }
+    if has(opt::DEBUG) {
+        crate::probes::debug::table_full(key.tgid);
     }
 }
 

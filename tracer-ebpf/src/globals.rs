@@ -2,7 +2,7 @@
 //! knows their values, so a branch on one costs nothing and code for what is
 //! off is removed.
 
-use tracer_common::config::{Config, GLOB_WORDS, Glob, MAX_CGROUPS, MAX_UIDS};
+use tracer_common::config::{Config, Glob, MAX_CGROUPS, MAX_UIDS};
 use tracer_common::offsets::Offsets;
 
 #[unsafe(no_mangle)]
@@ -25,18 +25,11 @@ pub static CONFIG: Config = Config {
 #[unsafe(no_mangle)]
 pub static OFFSETS: Offsets = Offsets::UNKNOWN;
 
-const NO_GLOB: Glob = Glob {
-    accept: [[0; 256]; GLOB_WORDS],
-    first: [0; GLOB_WORDS],
-    stay: [0; GLOB_WORDS],
-    last: [0; GLOB_WORDS],
-};
+#[unsafe(no_mangle)]
+pub static COMM_GLOB: Glob = Glob::EMPTY;
 
 #[unsafe(no_mangle)]
-pub static COMM_GLOB: Glob = NO_GLOB;
-
-#[unsafe(no_mangle)]
-pub static EXCLUDE_COMM_GLOB: Glob = NO_GLOB;
+pub static EXCLUDE_COMM_GLOB: Glob = Glob::EMPTY;
 
 /// Reads a global; volatile, as the compiler knows only its value from before load.
 #[inline(always)]

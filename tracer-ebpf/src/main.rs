@@ -9,6 +9,7 @@ mod globals;
 mod maps;
 mod probes;
 mod task;
+mod tracked;
 
 use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
 

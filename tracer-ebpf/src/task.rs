@@ -14,9 +14,9 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use tracer_common::config::opt;
 use tracer_common::offsets::NONE;
 use tracer_common::record::COMM_LEN;
+use tracer_common::tracked::{Acc, Key};
 
 use crate::globals::{config, has, offset};
-use tracer_common::tracked::{Acc, Key};
 
 /// A `T` at `base + off`, through the verifier's typed load.
 #[inline(always)]
@@ -335,8 +335,9 @@ impl Task {
         }
     }
 
+    /// As [`Self::key`], with the leader at hand.
     #[inline(always)]
-    fn key_with(self, leader: Self) -> Key {
+    pub fn key_with(self, leader: Self) -> Key {
         Key {
             tgid: self.tgid(),
             _pad: 0,

@@ -5,32 +5,21 @@ use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::record::{ExecRecord, GoneRecord, flags, kind};
+use tracer_common::tracked::{Key, bits};
 
 use super::text;
 use crate::emit;
 use crate::filter;
 use crate::globals::{config, has};
-use crate::maps::TRACKED;
 use crate::task::{PF_KTHREAD, Task, View, filename};
-use tracer_common::tracked::{Key, Tracked, bits};
+use crate::tracked;
 
 #[inline(always)]
 pub fn process_exec(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
     let key = v.key();
-    let process = match TRACKED.get_ptr_mut(&key) {
-        Some(process) => process,
-        None if has(opt::ALL) => {
-            // It ran before the capture began.
-            if TRACKED.insert(&key, &Tracked::NEW, 0).is_err() {
-                return;
-            }
-            let Some(process) = TRACKED.get_ptr_mut(&key) else {
-                return;
-            };
-            process
-        }
-        None => return,
+    let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, || 0)) else {
+        return;
     };
     // SAFETY: a value of our map; it stays while this process lives.
     let (before, now) = unsafe {

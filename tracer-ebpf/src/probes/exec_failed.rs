@@ -6,13 +6,12 @@
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str};
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::offsets::NONE;
-use tracer_common::record::{ExecFailedRecord, FAILED_TEXT, kind};
+use tracer_common::record::{ExecFailedRecord, FAILED_TEXT, flags, kind};
 
 use crate::emit;
 use crate::globals::offset;
-use crate::maps::TRACKED;
 use crate::task::{Task, peek};
-use tracer_common::tracked::bits;
+use crate::tracked;
 
 /// x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const NR_EXECVE: u64 = 59;
@@ -52,22 +51,21 @@ pub fn sys_exit(ctx: &BtfTracePointContext) {
         return;
     }
     let key = task.key();
-    // SAFETY: read once, in this program.
-    match unsafe { TRACKED.get(&key) } {
-        Some(process) if process.flags & bits::EMIT != 0 => {}
-        _ => return,
+    if !tracked::is_wanted(&key) {
+        return;
     }
     let Some(entry) = emit::begin::<ExecFailedRecord>(kind::EXEC_FAILED, &key, task.pid()) else {
         return;
     };
     let r = entry.as_ptr();
     // SAFETY: the entry is ours until it is submitted.
-    unsafe {
+    let text_flags = unsafe {
         (*r).comm = task.comm();
         (*r).errno = (-result) as u32;
         (*r)._pad = [0; 5];
-        text(r, filename, argv);
-    }
+        text(r, filename, argv)
+    };
+    entry.set_flags(text_flags);
     entry.submit();
 }
 
@@ -80,9 +78,10 @@ fn register(regs: *const u8, off: u32) -> u64 {
     unsafe { peek(regs.add(off as usize)) }
 }
 
-/// Fills in `text` and the lengths that belong to it.
+/// Fills in `text` and the lengths that belong to it. Returns what could not be
+/// read, or not whole, as flags.
 #[inline(always)]
-unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) {
+unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) -> u8 {
     // SAFETY: `text` is FAILED_TEXT long and each offset is bounded by it.
     unsafe {
         let text = (&raw mut (*r).text).cast::<u8>();
@@ -95,15 +94,22 @@ unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) {
         let mut at = filename_len;
         let mut argc = 0;
         let mut cut = 1;
+        let mut fault = n <= 0;
+        // It filled its room, so it was cut.
+        let filename_cut = n as usize == FILENAME_ROOM;
         for i in 0..MAX_ARGS {
             let mut pointer = 0u64;
-            bpf_probe_read_user(
+            let unreadable = bpf_probe_read_user(
                 (&raw mut pointer).cast(),
                 8,
-                (argv + i as u64 * 8) as *const _,
-            );
+                argv.wrapping_add(i as u64 * 8) as *const _,
+            ) != 0;
             if pointer == 0 {
-                cut = 0;
+                // Linux takes no vector for an empty one. A failed read leaves
+                // zeroes too, and must not pass for the end.
+                let readable = argv == 0 || !unreadable;
+                cut = u8::from(!readable);
+                fault |= !readable;
                 break;
             }
             if at > FAILED_TEXT - ARG_ROOM {
@@ -115,6 +121,7 @@ unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) {
             }
             let n = bpf_probe_read_user_str(to, ARG_ROOM as u32, pointer as *const _);
             if n <= 0 {
+                fault = true;
                 break;
             }
             at += n as usize & (2 * ARG_ROOM - 1);
@@ -128,5 +135,6 @@ unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) {
         (*r).argv_len = (at - filename_len) as u16;
         (*r).argc = argc;
         (*r).argv_cut = cut;
+        u8::from(filename_cut) * flags::FILENAME_CUT + u8::from(fault) * flags::USER_FAULT
     }
 }

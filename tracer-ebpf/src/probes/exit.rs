@@ -8,13 +8,13 @@ use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::record::{ExitRecord, GoneRecord, Totals, flags, kind};
+use tracer_common::tracked::{Acc, Key, Tracked, bits};
 
 use crate::emit;
 use crate::filter;
 use crate::globals::has;
-use crate::maps::{TRACKED, atomic_add, set_flags};
 use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task, View};
-use tracer_common::tracked::{Acc, Key, Tracked, bits};
+use crate::tracked::{self, atomic_add, set_flags};
 
 /// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
 const SIGNAL_GROUP_EXIT: u32 = 4;
@@ -23,22 +23,9 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 pub fn process_exit(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
     let key = v.key();
-    let process = match TRACKED.get_ptr_mut(&key) {
-        Some(process) => process,
-        None if has(opt::ALL) => {
-            let mut new = Tracked::NEW;
-            if filter::passes() {
-                new.flags = bits::EMIT;
-            }
-            if TRACKED.insert(&key, &new, 0).is_err() {
-                return;
-            }
-            let Some(process) = TRACKED.get_ptr_mut(&key) else {
-                return;
-            };
-            process
-        }
-        None => return,
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
+    let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, wanted)) else {
+        return;
     };
     if v.task.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0 {
         // Threads that the kernel made are not counted by probes::fork.

@@ -5,13 +5,14 @@
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::record::{ForkRecord, flags, kind};
+use tracer_common::tracked::{Key, Tracked, bits};
 
 use crate::emit;
 use crate::filter;
 use crate::globals::has;
-use crate::maps::{STATE, TRACKED, atomic_add};
+use crate::maps::STATE;
 use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task};
-use tracer_common::tracked::{Key, Tracked, bits};
+use crate::tracked::{self, atomic_add};
 
 /// The value of `STATE.root` that arms the recognition of the root.
 const ARMED: u32 = 1;
@@ -41,7 +42,7 @@ pub fn task_newtask(ctx: &BtfTracePointContext) {
     // The creator is a task of the same process, the current one. It is counted
     // at its end, see probes::exit: without `--threads` this is not attached.
     let key = child.key();
-    if let Some(process) = TRACKED.get_ptr_mut(&key) {
+    if let Some(process) = tracked::find(&key) {
         emit_thread(Task::current(), &key, child, process);
     }
 }
@@ -50,9 +51,9 @@ pub fn task_newtask(ctx: &BtfTracePointContext) {
 fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
     let mut new = Tracked::NEW;
     let mut shown = true;
-    // SAFETY: the value stays in the map while this process lives.
-    if let Some(by) = unsafe { TRACKED.get(parent_key) } {
-        new.flags = by.flags & bits::EMIT;
+    if let Some(by) = tracked::find(parent_key) {
+        // SAFETY: a value of our map; it stays while this process lives.
+        new.flags = unsafe { (*by).flags } & bits::EMIT;
     } else if is_root(parent, child) {
         new.flags = bits::ROOT;
         if !has(opt::COMM | opt::EXCLUDE_COMM) && filter::passes() {
@@ -70,17 +71,11 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
     if child.flags() & PF_KTHREAD != 0 && !has(opt::KTHREADS) {
         new.flags &= !bits::EMIT;
     }
-    let key = Key {
-        tgid: child.tgid(),
-        _pad: 0,
-        start: child.start(),
-    };
+    let key = child.key_with(child);
     // With CLONE_PARENT the parent is the creator's own.
     new.orig_ppid = real.tgid;
     new.orig_parent_start = real.start;
-    if TRACKED.insert(&key, &new, 0).is_err() {
-        table_full(&key);
-    }
+    tracked::add(&key, &new);
     if shown && new.flags & bits::EMIT != 0 {
         emit_fork(parent, parent_key, child, &key, real, 0);
     }
@@ -88,7 +83,7 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
 
 #[inline(always)]
 fn new_thread(parent: Task, key: &Key, child: Task) {
-    let Some(process) = TRACKED.get_ptr_mut(key) else {
+    let Some(process) = tracked::find(key) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.
@@ -155,15 +150,4 @@ fn is_root(parent: Task, child: Task) -> bool {
         super::debug::root(child.tgid());
     }
     true
-}
-
-#[inline(always)]
-fn table_full(key: &Key) {
-    if let Some(counters) = emit::counters() {
-        // SAFETY: this CPU's value of our map.
-        unsafe { (*counters).table_full += 1 };
-    }
-    if has(opt::DEBUG) {
-        super::debug::table_full(key.tgid);
-    }
 }

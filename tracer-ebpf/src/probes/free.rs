@@ -5,35 +5,31 @@
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
 use tracer_common::record::{FinalRecord, kind};
+use tracer_common::tracked::{Key, Tracked, bits};
 
 use super::exit::put_acc;
 use crate::emit;
 use crate::globals::has;
-use crate::maps::TRACKED;
 use crate::task::Task;
-use tracer_common::tracked::{Key, Tracked, bits};
+use crate::tracked;
 
 #[inline(always)]
 pub fn process_free(ctx: &BtfTracePointContext) {
     let task = Task(ctx.arg::<*const u8>(0));
-    let tgid = task.tgid();
-    if task.pid() != tgid {
+    if task.pid() != task.tgid() {
         return;
     }
-    // thread_pid is gone by now, and group_leader is the task itself.
-    let key = Key {
-        tgid,
-        _pad: 0,
-        start: task.start(),
-    };
-    // SAFETY: the value stays until it is removed below.
-    let Some(process) = (unsafe { TRACKED.get(&key) }) else {
+    let key = task.key_with(task);
+    let Some(process) = tracked::find(&key) else {
         return;
     };
+    // SAFETY: a value of our map; it stays until it is removed below, and
+    // nobody changes it any more: the process is gone.
+    let process = unsafe { &*process };
     if wanted(process.flags) {
         emit_final(task, &key, process);
     }
-    let _gone_already = TRACKED.remove(&key);
+    tracked::remove(&key);
 }
 
 #[inline(always)]

@@ -9,9 +9,8 @@ use tracer_common::record::{SignalRecord, flags, kind};
 
 use crate::emit;
 use crate::globals::{config, has, offset};
-use crate::maps::TRACKED;
 use crate::task::{Task, peek};
-use tracer_common::tracked::bits;
+use crate::tracked;
 
 /// Signals whose default action does not end a process: CHLD, CONT, STOP,
 /// TSTP, TTIN, TTOU, URG, WINCH (signal(7)).
@@ -88,10 +87,8 @@ pub fn mark_victim(ctx: &BtfTracePointContext) {
 #[inline(always)]
 fn emit_signal(which: u8, target: Task, signal: u32, code: i32, bits: u8) {
     let key = target.key();
-    // SAFETY: read once, in this program.
-    match unsafe { TRACKED.get(&key) } {
-        Some(process) if process.flags & bits::EMIT != 0 => {}
-        _ => return,
+    if !tracked::is_wanted(&key) {
+        return;
     }
     let Some(entry) = emit::begin::<SignalRecord>(which, &key, target.pid()) else {
         return;

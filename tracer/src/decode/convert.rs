@@ -112,7 +112,7 @@ pub(super) fn exec_failed(r: &ExecFailedRecord) -> Result<Event, DecodeError> {
     };
     let strings = argv.iter().filter(|b| **b == 0).count();
     let argv = match Args(argv.into()) {
-        args if r.argv_cut == 0 && strings == usize::from(r.argc) && !fault => Field::Full(args),
+        args if r.argv_cut == 0 && strings == usize::from(r.argc) => Field::Full(args),
         args if fault && args.0.is_empty() => Field::Missing(Reason::Fault),
         args => Field::Truncated(args),
     };

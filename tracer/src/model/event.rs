@@ -236,6 +236,15 @@ impl LossKind {
             Self::Any => "any",
         }
     }
+
+    /// Whether it can hide a process, or where it belongs. Without what is left,
+    /// the processes are all there, each with less known of it.
+    pub const fn hides_processes(self) -> bool {
+        match self {
+            Self::Fork | Self::Exec | Self::Exit | Self::Any => true,
+            Self::Final | Self::ExecFailed | Self::Signal => false,
+        }
+    }
 }
 
 /// Records that are missing at this place of the stream.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Comm, Exec, ProcId, Signal, Usage};
+use super::{Bytes, Comm, Exec, ProcId, Signal, Usage};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ pub struct Process {
     /// Number of execs.
     pub execs: u32,
     /// File name of the program: of the last exec, or that of the nearest ancestor that exec'd.
-    pub exe: Option<super::Bytes>,
+    pub exe: Option<Bytes>,
     pub status: Option<Status>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -64,7 +64,7 @@ pub struct Process {
     pub kthread: bool,
     /// It ran before the capture began.
     pub seeded: bool,
-    /// Its fork was not seen (lost, or before the capture).
+    /// Its fork was seen: neither lost nor before the capture.
     pub fork_seen: bool,
     /// It is the command that tracer started.
     pub root: bool,

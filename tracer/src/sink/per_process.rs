@@ -16,7 +16,7 @@ use super::jsonl;
 use super::log::Lines;
 use super::output::{Output, open_private};
 use super::style::Style;
-use crate::model::{End, Event, Meta, ProcId, Process};
+use crate::model::{End, Event, Meta, ProcId, Process, SignalBy};
 
 /// Bytes that may wait for all processes together.
 const WAITING: usize = 4 << 20;
@@ -145,10 +145,10 @@ impl Sink for PerProcess {
             Event::ExecFailed(e) => e.id,
             Event::Exit(e) => e.id,
             Event::Signal(e) => {
-                // A sender that is not traced gets no file.
-                if let Some(sender) = e
-                    .sender
-                    .filter(|s| *s != e.target && self.waiting.contains_key(s))
+                // A sender that is not traced gets no file; whoever ran when memory ended is none.
+                let known = |s: &ProcId| *s != e.target && self.waiting.contains_key(s);
+                if e.by != SignalBy::Oom
+                    && let Some(sender) = e.sender.filter(known)
                 {
                     self.append(sender, &line)?;
                 }

@@ -121,7 +121,8 @@ impl Sink for Tree {
         }
         nodes.sort_by_key(|n| (n.id.start, n.id.pid));
         let forest = Forest::new(&nodes);
-        let mut renderer = Renderer::new(&nodes, &forest, self.options, !self.lost.is_empty());
+        let hidden = self.lost.keys().any(|(_, kind)| kind.hides_processes());
+        let mut renderer = Renderer::new(&nodes, &forest, self.options, hidden);
         let depth = renderer.draw(&mut self.out)?;
         let mut text = String::new();
         let facts = summary::Facts {

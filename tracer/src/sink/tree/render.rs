@@ -22,7 +22,7 @@ pub struct Renderer<'a> {
     nodes: &'a [Node],
     forest: &'a Forest,
     options: TreeOptions,
-    /// Records were lost; else what is missing was filtered out.
+    /// Records that hide processes were lost; else what is missing was filtered out.
     lost: bool,
     levels: usize,
     line: String,

@@ -217,12 +217,24 @@ fn losses(facts: &Facts<'_>) -> (Paint, String) {
         remedies.push(remedy(LossPlace::Ring));
     }
     let lost = plural(total, "event", "events");
+    let harm = harm(kinds.iter().map(|((_, kind), _)| *kind), total > counted);
     (
         Paint::Bad,
         format!(
-            "{lost} LOST, the tree is incomplete: {}; {}",
+            "{lost} LOST, {harm}: {}; {}",
             parts.join(", "),
             remedies.join("; ")
         ),
     )
+}
+
+/// What is wrong for want of the lost events.
+fn harm(mut kinds: impl Iterator<Item = LossKind> + Clone, unknown: bool) -> &'static str {
+    if unknown || kinds.clone().any(LossKind::hides_processes) {
+        "the tree is incomplete"
+    } else if kinds.any(|kind| kind == LossKind::Final) {
+        "totals are incomplete"
+    } else {
+        "the tree is complete"
+    }
 }

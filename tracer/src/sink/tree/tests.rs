@@ -316,3 +316,24 @@ fn losses_are_a_warning_with_a_remedy() {
          a larger --ring-size helps; too many processes at once: narrow the trace with a filter"
     );
 }
+
+#[test]
+fn a_loss_says_what_it_makes_incomplete() {
+    let last = |kinds: &[LossKind]| {
+        let events: Vec<Event> = kinds
+            .iter()
+            .map(|kind| Event::Lost(lost(LossPlace::Ring, *kind, 2)))
+            .collect();
+        let lost = 2 * kinds.len() as u64;
+        let text = draw_with(FOLDED, &meta(), &events, &build(), &End { lost, ..end() });
+        text.lines().last().expect("a line").to_owned()
+    };
+    let totals = "2 events LOST, totals are incomplete: 2 final (ring); a larger --ring-size helps";
+    assert_eq!(last(&[LossKind::Final]), totals);
+    let both = last(&[LossKind::Final, LossKind::Signal]);
+    assert!(both.contains(" LOST, totals are incomplete: "), "{both}");
+    let more = last(&[LossKind::Final, LossKind::Exit]);
+    assert!(more.contains(" LOST, the tree is incomplete: "), "{more}");
+    let less = last(&[LossKind::Signal]);
+    assert!(less.contains(" LOST, the tree is complete: "), "{less}");
+}

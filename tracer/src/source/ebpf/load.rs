@@ -72,20 +72,14 @@ pub enum EbpfError {
 #[derive(Clone, Copy)]
 struct Plain<T>(T);
 
-// SAFETY (all): repr(C) structs of integers without padding, as tracer-common says.
-unsafe impl aya::Pod for Plain<Config> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<Offsets> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<Glob> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<State> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<Counters> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<Key> {}
-// SAFETY: as above.
-unsafe impl aya::Pod for Plain<Tracked> {}
+macro_rules! plain {
+    ($($type:ty)*) => {$(
+        // SAFETY: repr(C), integers only, no padding (a rule of tracer-common, see its crate docs).
+        unsafe impl aya::Pod for Plain<$type> {}
+    )*};
+}
+
+plain! { Config Offsets Glob State Counters Key Tracked }
 
 /// Programs that run in the kernel until this is dropped, and their maps.
 pub struct Loaded {
@@ -309,8 +303,8 @@ fn refused(program: &'static str, error: ProgramError) -> EbpfError {
             log::debug!("verifier log of {program}:\n{verifier_log}");
             // It gives its reason just before the figures.
             let log = verifier_log.to_string();
-            let lines = log.lines().filter(|l| !l.starts_with("processed "));
-            format!("{io_error}: {}", lines.last().unwrap_or("no reason given"))
+            let reason = log.lines().rfind(|l| !l.starts_with("processed "));
+            format!("{io_error}: {}", reason.unwrap_or("no reason given"))
         }
         other => other.to_string(),
     };

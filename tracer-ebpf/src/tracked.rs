@@ -1,0 +1,66 @@
+//! The set of processes that are followed.
+
+use tracer_common::config::opt;
+use tracer_common::tracked::{Key, Tracked, bits};
+
+use crate::emit;
+use crate::globals::has;
+use crate::maps::TRACKED;
+
+/// The value of a process. It stays in the map while that process lives.
+#[inline(always)]
+pub fn find(key: &Key) -> Option<*mut Tracked> {
+    TRACKED.get_ptr_mut(key)
+}
+
+/// Follows one more process; where the map is full, that is counted.
+#[inline(always)]
+pub fn add(key: &Key, value: &Tracked) {
+    if TRACKED.insert(key, value, 0).is_err() {
+        emit::count_table_full(key);
+    }
+}
+
+/// Where the whole machine is watched: follows a process that ran before the
+/// capture began.
+#[inline(always)]
+pub fn adopt(key: &Key, flags: impl FnOnce() -> u64) -> Option<*mut Tracked> {
+    if !has(opt::ALL) {
+        return None;
+    }
+    let mut value = Tracked::NEW;
+    value.flags = flags();
+    add(key, &value);
+    find(key)
+}
+
+#[inline(always)]
+pub fn remove(key: &Key) {
+    let _gone_already = TRACKED.remove(key);
+}
+
+/// Whether records of this process are wanted.
+#[inline(always)]
+pub fn is_wanted(key: &Key) -> bool {
+    match find(key) {
+        // SAFETY: a value of our map, read once.
+        Some(process) => unsafe { (*process).flags & bits::EMIT != 0 },
+        None => false,
+    }
+}
+
+/// `*p += v`, atomic against other CPUs. This target has no `fetch_add`; the
+/// instruction without the fetch is as old as eBPF itself.
+#[inline(always)]
+pub unsafe fn atomic_add(p: *mut u64, v: u64) {
+    // SAFETY: the caller gives a pointer to an aligned u64 in a map value.
+    unsafe { core::arch::asm!("lock *(u64 *)({p} + 0) += {v}", p = in(reg) p, v = in(reg) v) }
+}
+
+/// `*p |= v` for a map value that only its own process's tasks change. Two
+/// threads can meet here only at a process's end, see `probes::exit`.
+#[inline(always)]
+pub unsafe fn set_flags(p: *mut Tracked, v: u64) {
+    // SAFETY: the caller gives a pointer to a map value.
+    unsafe { (*p).flags |= v }
+}
