@@ -12,12 +12,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::outputs;
 use crate::cli::{Backend, FAILURE, Trace};
 use crate::filter::glob;
-use crate::launch::{Child, Command, LaunchError};
+use crate::launch::{Child, Command, Held, LaunchError};
 use crate::model::time::{boot_ns, wall_ns};
 use crate::model::{Meta, ProcId};
 use crate::pipeline::Pipeline;
 use crate::source::Source;
 use crate::source::ebpf::{EbpfSource, Options};
+use crate::source::ftrace::{self, FtraceSource};
 use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::{Proc, cpus};
 
@@ -55,10 +56,17 @@ fn not_started(error: &LaunchError) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-async fn trace(options: &Trace, command: &Command, mut pipeline: Pipeline) -> Result<ExitCode> {
-    if !matches!(options.backend, Backend::Auto | Backend::Ebpf) {
-        bail!("this backend is not part of this version; use --backend ebpf");
+async fn trace(options: &Trace, command: &Command, pipeline: Pipeline) -> Result<ExitCode> {
+    match options.backend {
+        Backend::Auto | Backend::Ebpf => with_ebpf(options, command, pipeline).await,
+        Backend::Ftrace => with_ftrace(options, command, pipeline).await,
+        Backend::Ptrace => {
+            bail!("this backend is not part of this version; use --backend ebpf")
+        }
     }
+}
+
+async fn with_ebpf(options: &Trace, command: &Command, pipeline: Pipeline) -> Result<ExitCode> {
     let mut cgroups = Cgroups::new(Path::new(PROC));
     let ebpf = ebpf_options(options, &cgroups)?;
     let mut source = EbpfSource::open(&ebpf, Box::new(move |id| cgroups.path(id).clone()))?;
@@ -71,13 +79,45 @@ async fn trace(options: &Trace, command: &Command, mut pipeline: Pipeline) -> Re
     let root = source
         .root()?
         .ok_or_else(|| anyhow!("the kernel side did not see the fork of the command"))?;
-    pipeline.begin(&meta("ebpf", options, Some(root)));
+    let meta = meta("ebpf", options, Some(root));
+    let (source, status) = watch(options, source, pipeline, held, signals, &meta).await?;
+    if source.malformed() > 0 {
+        eprintln!(
+            "tracer: {} records could not be read; this is a fault of tracer, please report it",
+            source.malformed()
+        );
+    }
+    Ok(status)
+}
+
+async fn with_ftrace(options: &Trace, command: &Command, pipeline: Pipeline) -> Result<ExitCode> {
+    let mut source = FtraceSource::open(&ftrace_options(options)?)?;
+    let signals = Signals::new()?;
+    let held = command
+        .hold()
+        .context("the command cannot be started: fork failed")?;
+    let root = source.follow(held.pid(), true)?;
+    let meta = meta("ftrace", options, Some(root));
+    let (_source, status) = watch(options, source, pipeline, held, signals, &meta).await?;
+    Ok(status)
+}
+
+/// Lets the command go, and reads the source until the end.
+async fn watch<S: Source>(
+    options: &Trace,
+    source: S,
+    mut pipeline: Pipeline,
+    held: Held,
+    signals: Signals,
+    meta: &Meta,
+) -> Result<(S, ExitCode)> {
+    pipeline.begin(meta);
     let child = match held.release() {
         Ok(child) => child,
         Err(error) => {
             let status = error.exit_code();
             pipeline.finish(&mut Vec::new(), boot_ns(), i32::from(status));
-            return Ok(not_started(&error));
+            return Ok((source, not_started(&error)));
         }
     };
     let mut run = Run {
@@ -87,17 +127,37 @@ async fn trace(options: &Trace, command: &Command, mut pipeline: Pipeline) -> Re
     };
     let status = run.until_end(options, child, signals).await?;
     let complete = run.finish(status).await;
-    if run.source.malformed() > 0 {
-        eprintln!(
-            "tracer: {} records could not be read; this is a fault of tracer, please report it",
-            run.source.malformed()
-        );
-    }
     // An incomplete output must not look like success.
-    Ok(ExitCode::from(match (complete, status) {
+    let status = ExitCode::from(match (complete, status) {
         (false, 0) => FAILURE,
         _ => status,
-    }))
+    });
+    Ok((run.source, status))
+}
+
+/// What ftrace can do of what was asked for.
+fn ftrace_options(options: &Trace) -> Result<ftrace::Options> {
+    let unable = [
+        ("--comm", !options.comm.is_empty()),
+        ("--exclude-comm", !options.exclude_comm.is_empty()),
+        ("--uid-filter", !options.uid_filter.is_empty()),
+        ("--cgroup", !options.cgroup.is_empty()),
+        ("--failed", options.failed),
+        ("--env", options.env),
+        ("--failed-execs", options.failed_execs),
+        ("--signals", options.signals),
+    ];
+    if let Some((option, _)) = unable.iter().find(|(_, asked)| *asked) {
+        bail!("{option} is beyond what ftrace records; use --backend ebpf");
+    }
+    Ok(ftrace::Options {
+        buffer_kib: options.ring_size / 1024 / cpus(),
+        max_argv: usize::try_from(options.max_argv)?,
+        threads: options.threads,
+        whole_system: false,
+        kthreads: options.kthreads,
+        reader: ftrace::Reader::Raw,
+    })
 }
 
 fn ebpf_options(options: &Trace, cgroups: &Cgroups) -> Result<Options> {
