@@ -81,25 +81,31 @@ async fn with_ebpf(options: &Trace, command: &Command, pipeline: Pipeline) -> Re
         .ok_or_else(|| anyhow!("the kernel side did not see the fork of the command"))?;
     let meta = meta("ebpf", options, Some(root));
     let (source, status) = watch(options, source, pipeline, held, signals, &meta).await?;
-    if source.malformed() > 0 {
-        eprintln!(
-            "tracer: {} records could not be read; this is a fault of tracer, please report it",
-            source.malformed()
-        );
-    }
+    tell_malformed(source.malformed());
     Ok(status)
 }
 
 async fn with_ftrace(options: &Trace, command: &Command, pipeline: Pipeline) -> Result<ExitCode> {
-    let mut source = FtraceSource::open(&ftrace_options(options)?)?;
+    let ftrace = ftrace_options(options)?;
+    // First of all: a signal must not end us before the instance is removed.
     let signals = Signals::new()?;
+    let mut source = FtraceSource::open(&ftrace)?;
     let held = command
         .hold()
         .context("the command cannot be started: fork failed")?;
     let root = source.follow(held.pid(), true)?;
     let meta = meta("ftrace", options, Some(root));
-    let (_source, status) = watch(options, source, pipeline, held, signals, &meta).await?;
+    let (source, status) = watch(options, source, pipeline, held, signals, &meta).await?;
+    tell_malformed(source.malformed());
     Ok(status)
+}
+
+fn tell_malformed(count: u64) {
+    if count > 0 {
+        eprintln!(
+            "tracer: {count} records could not be read; this is a fault of tracer, please report it"
+        );
+    }
 }
 
 /// Lets the command go, and reads the source until the end.
