@@ -30,7 +30,7 @@ Examples:
   tracer -l -- ssh host true             a line for each event as it happens
   tracer --failed -- make test           only what went wrong, and who started it
   tracer -o run.jsonl -o run.csv -- CMD  everything, for other programs to read
-  tracer check                           what works on this machine, and how to mend the rest
+  tracer check                           what works on this machine, and how to fix the rest
 
 Exit status: that of CMD; 128+N if signal N killed it; 124 after --timeout;
 125 if tracer failed, 126 if CMD cannot be executed, 127 if it was not found.";
@@ -55,7 +55,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Sub {
-    /// Say what works on this machine, what does not, why, and how to mend it
+    /// Say what works on this machine, what does not, why, and how to fix it
     Check(Check),
     /// Print a shell's completion script
     Completions {
@@ -85,7 +85,7 @@ pub struct Trace {
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Write to FILE (- is stdout), in the format that its ending names: .jsonl, .csv, .txt, each also with .zst; may be repeated
+    /// Write to FILE (- is stdout), in the format that its ending names: .jsonl, .csv, .txt, .log, each also with .zst; may be repeated
     #[arg(short, long = "output", value_name = "FILE", help_heading = "Output", value_hint = ValueHint::FilePath)]
     output: Vec<PathBuf>,
     /// Format of all files of -o, whatever their endings
@@ -97,7 +97,7 @@ pub struct Trace {
         value_parser = Format::from_name
     )]
     format: Option<Format>,
-    /// One file for each process, FILE.PID, as strace's -ff (which works too)
+    /// One file for each process, FILE.PID; -ff for short, as in strace
     #[arg(long, help_heading = "Output", requires = "output")]
     per_process: bool,
     #[arg(short = 'f', action = ArgAction::Count, hide = true)]
@@ -105,7 +105,7 @@ pub struct Trace {
     /// Print a line for each event as it happens
     #[arg(short, long, help_heading = "Output")]
     pub log: bool,
-    /// Tree at the end: equal leaf siblings folded into one line, all in full, or none
+    /// Tree at the end: folded (equal leaf siblings share a line), full, or none
     #[arg(
         long,
         value_name = "STYLE",
@@ -139,17 +139,17 @@ pub struct Trace {
     /// Only processes in the cgroup at PATH or below it (cgroup v2); may be repeated
     #[arg(long, value_name = "PATH", help_heading = "Filters", value_hint = ValueHint::DirPath)]
     pub cgroup: Vec<PathBuf>,
-    /// Only processes that failed, with their ancestors
+    /// Only processes that failed or still run at the end, with their ancestors
     #[arg(long, help_heading = "Filters")]
     pub failed: bool,
-    /// Kernel threads too
+    /// Show kernel threads, too (left out otherwise)
     #[arg(long, help_heading = "Filters")]
     pub kthreads: bool,
 
-    /// A record for each thread, too
+    /// Also record each thread
     #[arg(long, help_heading = "What is recorded")]
     pub threads: bool,
-    /// Programs that could not be executed, with the error
+    /// Also record execs that failed, with the error
     #[arg(long, help_heading = "What is recorded")]
     pub failed_execs: bool,
     /// Who sent the signals that end processes
@@ -183,7 +183,7 @@ pub struct Trace {
     /// Buffer between kernel and tracer: a power of two, from 4KiB
     #[arg(long, value_name = "SIZE", help_heading = "Source", default_value = "8MiB", value_parser = value::ring_size)]
     pub ring_size: u32,
-    /// Print what the kernel side says of itself, for finding faults in tracer
+    /// Print the kernel side's own log, to debug tracer
     #[arg(long, help_heading = "Source")]
     pub debug_bpf: bool,
 }
@@ -194,7 +194,7 @@ pub struct Check {
     /// As JSON, for programs to read
     #[arg(long)]
     pub json: bool,
-    /// Print the positions of the kernel's members that tracer reads
+    /// Print the offsets of the kernel structure members that tracer reads
     #[arg(long)]
     pub offsets: bool,
 }

@@ -16,12 +16,15 @@ use crate::filter::select::{Select, Selected};
 use crate::launch::{Child, Command, Held, LaunchError, shell_code};
 use crate::model::{Bytes, ProcId};
 use crate::source::ebpf::{self, EbpfSource};
+use crate::source::ftrace::{self, FtraceSource};
 use crate::source::ptrace::{self, PtraceSource, RootEnd};
 use crate::sys::cgroup::Cgroups;
+use crate::sys::procfs::cpus;
 
 /// A source that watches the command, which is still held before its exec.
 pub enum Watch {
     Ebpf(Watching<EbpfSource>),
+    Ftrace(Watching<Selected<FtraceSource>>),
     Ptrace(Watching<Selected<PtraceSource>>),
 }
 
@@ -42,7 +45,7 @@ pub struct Watching<S> {
 pub fn watch(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     match options.backend {
         Backend::Ebpf => ebpf(options, command),
-        Backend::Ftrace => bail!("the ftrace source is not part of this version"),
+        Backend::Ftrace => ftrace(options, command),
         Backend::Ptrace => ptrace(options, command),
         Backend::Auto => best(options, command),
     }
@@ -52,7 +55,7 @@ pub fn watch(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 type Candidate = (&'static str, fn(&Trace, &Arc<Command>) -> Result<Watch>);
 
 /// The best first.
-const CANDIDATES: [Candidate; 2] = [("ebpf", ebpf), ("ptrace", ptrace)];
+const CANDIDATES: [Candidate; 3] = [("ebpf", ebpf), ("ftrace", ftrace), ("ptrace", ptrace)];
 
 fn best(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     // What is wrong in the options is so for every source.
@@ -106,15 +109,56 @@ fn ebpf(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 
 const FORK: &str = "the command cannot be started: fork failed";
 
-fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
-    let beyond = [
-        ("--failed-execs", options.failed_execs),
-        ("--kthreads", options.kthreads),
-        ("--debug-bpf", options.debug_bpf),
-    ];
-    if let Some((option, _)) = beyond.iter().find(|(_, asked)| *asked) {
-        bail!("{option} is beyond what ptrace can do; leave it out, or use --backend ebpf as root");
+fn ftrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
+    refuse(
+        "ftrace records",
+        &[
+            ("--env", options.env),
+            ("--failed-execs", options.failed_execs),
+            ("--signals", options.signals),
+            // It knows no exit status.
+            ("--failed", options.failed),
+            ("--debug-bpf", options.debug_bpf),
+        ],
+    )?;
+    let ftrace = ftrace::Options {
+        buffer_kib: options.ring_size / 1024 / cpus(),
+        max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
+        threads: options.threads,
+        whole_system: false,
+        kthreads: options.kthreads,
+        reader: ftrace::Reader::Raw,
+    };
+    let select = selection(options)?;
+    let mut source = FtraceSource::open(&ftrace)?;
+    let held = command.hold().context(FORK)?;
+    let root = source.follow(held.pid(), true)?;
+    Ok(Watch::Ftrace(Watching {
+        name: "ftrace",
+        source: Selected::new(source, select),
+        root,
+        held,
+        told: None,
+    }))
+}
+
+/// What a source cannot do must not be left out silently.
+fn refuse(source: &str, options: &[(&str, bool)]) -> Result<()> {
+    if let Some((option, _)) = options.iter().find(|(_, asked)| *asked) {
+        bail!("{option} is beyond what {source}; leave it out, or use --backend ebpf as root");
     }
+    Ok(())
+}
+
+fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
+    refuse(
+        "ptrace can do",
+        &[
+            ("--failed-execs", options.failed_execs),
+            ("--kthreads", options.kthreads),
+            ("--debug-bpf", options.debug_bpf),
+        ],
+    )?;
     let select = selection(options)?;
     if options.ring_size != RING_SIZE {
         eprintln!("tracer: --ring-size has no effect: ptrace has no such buffer");
