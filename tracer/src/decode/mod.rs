@@ -5,6 +5,7 @@ mod error;
 mod exec;
 #[cfg(test)]
 mod exec_tests;
+pub mod ftrace;
 mod read;
 pub mod record;
 #[cfg(test)]

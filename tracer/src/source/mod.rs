@@ -1,6 +1,7 @@
 //! Where events come from. A source knows nothing of tables or sinks.
 
 pub mod ebpf;
+pub mod ftrace;
 pub mod ptrace;
 
 use std::io;

@@ -6,4 +6,5 @@ pub mod cgroup;
 pub mod mounts;
 pub mod procfs;
 pub mod signals;
+pub mod tracefs;
 pub mod users;

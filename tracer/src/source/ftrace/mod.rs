@@ -1,0 +1,340 @@
+//! ftrace: the kernel's own trace buffer, read as root without BPF.
+//!
+//! An instance of our own in tracefs holds the buffer and its settings; the
+//! system's own tracing is not touched. `set_event_pid` with the option
+//! `event-fork` lets the kernel follow a tree.
+//!
+//! Records are read as pages of the ring buffer (`trace_pipe_raw`), in which
+//! nothing can be forged, or with [`Reader::Text`] as text (`trace_pipe`), for
+//! which see [`cpu`] and [`crate::decode::ftrace::text`].
+//!
+//! # Order
+//! Each CPU's stream is sorted; the streams are merged up to a time to which all
+//! are complete. That is the last record's time for a CPU with more to read, and
+//! for one that was read empty the time `now` at which the drain began. Claim: a
+//! record comes after all that could have caused it. Proof: a record's time is
+//! taken before it is written, and whatever it causes happens after it was
+//! written (clone wakes the child after both of its records). So if B was
+//! caused by A and `B.ts ≤ now`, A was written before `now`, hence before any
+//! CPU was read, and its CPU was read to the end.
+//!
+//! A record that caused nothing yet may be in the middle of being written just
+//! then, with interrupts or the hypervisor in between; to have such ones in
+//! order too, what is younger than [`MARGIN_NS`] waits for the next drain. One
+//! that takes even longer comes late, not wrong.
+
+mod cpu;
+mod look;
+
+use std::fs;
+use std::future::poll_fn;
+use std::io;
+use std::path::Path;
+use std::task::Poll;
+
+use crate::decode::ftrace::format::{EVENTS, FormatError, Formats};
+use crate::decode::ftrace::{Family, Lookup};
+use crate::model::time::boot_ns;
+use crate::model::{Event, LossKind, LossPlace, Lost, ProcId};
+use crate::source::{Drained, Source};
+use crate::sys::procfs::Proc;
+use crate::sys::tracefs::{Instance, Tracefs, TracefsError};
+
+use cpu::{Cpu, Queued};
+use look::Looks;
+
+/// How long a record may take from its time stamp to its end, ns.
+const MARGIN_NS: u64 = 1_000_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FtraceError {
+    #[error(transparent)]
+    Tracefs(#[from] TracefsError),
+    #[error("{0}; please report this kernel, and use --backend ptrace")]
+    Format(#[from] FormatError),
+    #[error("the trace buffer cannot be read: {0}; use --backend ptrace")]
+    Read(io::Error),
+    #[error("process {pid} cannot be followed: {error}; is it still there?")]
+    Follow { pid: u32, error: io::Error },
+}
+
+/// How the buffer is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reader {
+    #[default]
+    Raw,
+    Text,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Size of each CPU's buffer, KiB; the kernel rounds it up to pages.
+    pub buffer_kib: u32,
+    /// Bytes of argv at most.
+    pub max_argv: usize,
+    /// Report threads, too.
+    pub threads: bool,
+    /// Everything that runs here, not only what [`FtraceSource::follow`] names.
+    pub whole_system: bool,
+    /// Kernel threads, too.
+    pub kthreads: bool,
+    pub reader: Reader,
+}
+
+/// The ftrace source. Its instance ends with it.
+pub struct FtraceSource {
+    // Before the instance, which cannot go while they are open.
+    cpus: Vec<Cpu>,
+    instance: Instance,
+    looks: Looks,
+    family: Family,
+    kthreads: bool,
+    following: bool,
+    order: u64,
+    complete_to: u64,
+    lost: bool,
+}
+
+impl FtraceSource {
+    /// Makes the instance; removes those that killed tracers left. Nothing is
+    /// recorded before [`Self::follow`], or with `whole_system` from now on.
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Not root, no tracefs, a kernel without these events.
+    pub fn open(options: &Options) -> Result<Self, FtraceError> {
+        let proc = Proc::default();
+        let tracefs = Tracefs::open(proc.root())?;
+        // Only tidying up: what cannot be removed harms nobody.
+        let _left = tracefs.remove_stale(&proc);
+        let instance = tracefs.instance(&proc)?;
+        configure(&instance, options)?;
+        let formats = formats(&instance)?;
+        let page = page_size(&instance.read("events/header_page")?);
+        let mut cpus = Vec::new();
+        for number in cpu_numbers(instance.path()).map_err(FtraceError::Read)? {
+            let cpu = Cpu::open(&instance, number, options.reader, &formats, page);
+            cpus.push(cpu.map_err(FtraceError::Read)?);
+        }
+        let mut source = Self {
+            cpus,
+            instance,
+            looks: Looks::new(proc, options.max_argv),
+            family: Family::new(options.threads),
+            kthreads: options.kthreads,
+            following: false,
+            order: 0,
+            complete_to: 0,
+            lost: false,
+        };
+        if options.whole_system {
+            source.start()?;
+        }
+        Ok(source)
+    }
+
+    /// Follows a process that runs already and, if it is `root`, is the command,
+    /// held before its exec; and every descendant it will have.
+    ///
+    /// # Errors
+    /// It is gone, or the kernel refuses.
+    pub fn follow(&mut self, pid: u32, root: bool) -> Result<ProcId, FtraceError> {
+        let (id, parent) = self
+            .looks
+            .process(pid)
+            .ok_or_else(|| FtraceError::Follow {
+                pid,
+                error: io::ErrorKind::NotFound.into(),
+            })?;
+        self.family.adopt(id, parent, root);
+        // A write adds to the set. An empty set means everybody, so the events
+        // come after it.
+        self.instance.write("set_event_pid", &pid.to_string())?;
+        if !self.following {
+            self.start()?;
+        }
+        Ok(id)
+    }
+
+    fn start(&mut self) -> Result<(), FtraceError> {
+        for event in EVENTS {
+            self.instance.write(&format!("events/{event}/enable"), "1")?;
+        }
+        self.instance.write("tracing_on", "1")?;
+        self.following = true;
+        Ok(())
+    }
+
+    /// Passes on what is complete up to `up_to`, merged.
+    fn release(&mut self, up_to: u64, out: &mut Vec<(u64, Event)>) {
+        let Self {
+            cpus,
+            looks,
+            family,
+            kthreads,
+            order,
+            lost,
+            ..
+        } = self;
+        let mut emit = |event: Event| {
+            let hidden = match &event {
+                Event::Fork(e) => e.kthread && !*kthreads,
+                Event::Exit(e) => e.kthread && !*kthreads,
+                _ => false,
+            };
+            if !hidden {
+                *order += 1;
+                out.push((*order, event));
+            }
+        };
+        loop {
+            // Few CPUs have anything at a time; a heap would have to be kept.
+            let first = cpus
+                .iter_mut()
+                .filter(|c| c.first_ts().is_some_and(|ts| ts <= up_to))
+                .min_by_key(|c| c.first_ts());
+            let Some(cpu) = first else {
+                return;
+            };
+            match cpu.pop() {
+                Some(Queued::Record(record)) => family.apply(&record, looks, &mut emit),
+                Some(Queued::Lost { ts, count }) => {
+                    *lost = true;
+                    emit(Event::Lost(loss(ts, cpu.number(), count)));
+                }
+                None => return,
+            }
+        }
+    }
+}
+
+impl Source for FtraceSource {
+    async fn ready(&mut self) -> io::Result<()> {
+        let cpus = &self.cpus;
+        poll_fn(|context| {
+            let mut found = Poll::Pending;
+            for cpu in cpus {
+                match cpu.poll_ready(context) {
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Ok(())) => found = Poll::Ready(Ok(())),
+                    Poll::Pending => {}
+                }
+            }
+            found
+        })
+        .await
+    }
+
+    fn drain(&mut self, out: &mut Vec<(u64, Event)>) -> Drained {
+        // Before anything is read, see the head of this module.
+        let now = boot_ns();
+        let mut empty = true;
+        let mut complete_to = now.saturating_sub(MARGIN_NS);
+        for cpu in &mut self.cpus {
+            let emptied = cpu.read(&self.instance, &mut self.looks);
+            if !emptied {
+                empty = false;
+                complete_to = complete_to.min(cpu.last_ts());
+            }
+        }
+        self.complete_to = self.complete_to.max(complete_to);
+        self.release(self.complete_to, out);
+        Drained {
+            complete_to: self.complete_to,
+            empty,
+        }
+    }
+
+    fn any_alive(&mut self) -> io::Result<bool> {
+        if !self.lost {
+            return Ok(self.family.alive().next().is_some());
+        }
+        // An end may be among what was lost.
+        let looks = &self.looks;
+        Ok(self.family.alive().any(|id| looks.is_running(id)))
+    }
+
+    fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
+        // If it cannot be stopped, what comes from now on is just not read.
+        let _on = self.instance.write("tracing_on", "0");
+        let end = boot_ns();
+        while !self.drain(out).empty && self.complete_to < end {}
+        self.release(u64::MAX, out);
+        let now = boot_ns();
+        for cpu in &mut self.cpus {
+            if let Some(count) = cpu.lost_at_end(&self.instance) {
+                self.order += 1;
+                out.push((self.order, Event::Lost(loss(now, cpu.number(), count))));
+            }
+        }
+    }
+}
+
+const fn loss(ts: u64, cpu: u32, count: u64) -> Lost {
+    Lost {
+        ts,
+        cpu: Some(cpu),
+        place: LossPlace::Ftrace,
+        kind: LossKind::Any,
+        count,
+    }
+}
+
+fn configure(instance: &Instance, options: &Options) -> Result<(), TracefsError> {
+    instance.write("tracing_on", "0")?;
+    instance.write("trace_clock", "boot")?;
+    instance.write("buffer_size_kb", &options.buffer_kib.max(1).to_string())?;
+    if !options.whole_system {
+        instance.write("options/event-fork", "1")?;
+    }
+    // Wake us at once: the sooner, the more of argv. An instance takes its other
+    // options from the system's. Not every kernel has them all.
+    for (file, value) in [
+        ("buffer_percent", "0"),
+        ("options/overwrite", "1"),
+        ("options/context-info", "1"),
+        ("options/raw", "0"),
+        ("options/hex", "0"),
+        ("options/bin", "0"),
+        ("options/fields", "0"),
+    ] {
+        if instance.path().join(file).exists() {
+            instance.write(file, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn formats(instance: &Instance) -> Result<Formats, FtraceError> {
+    let read = |event| instance.read(&format!("events/{event}/format"));
+    let [a, b, c, d] = EVENTS;
+    let texts = [read(a)?, read(b)?, read(c)?, read(d)?];
+    Ok(Formats::parse(texts.each_ref().map(String::as_str))?)
+}
+
+/// From `field: char data;	offset:16;	size:4080;`; a page where that is not understood.
+fn page_size(header: &str) -> usize {
+    let number = |line: &str, key: &str| -> Option<usize> {
+        let (_, rest) = line.split_once(key)?;
+        rest.split(';').next()?.parse().ok()
+    };
+    header
+        .lines()
+        .find(|l| l.contains("char data;"))
+        .and_then(|l| Some(number(l, "offset:")? + number(l, "size:")?))
+        .unwrap_or(4096)
+}
+
+fn cpu_numbers(instance: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(instance.join("per_cpu"))? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|n| n.strip_prefix("cpu"));
+        numbers.extend(number.and_then(|n| n.parse::<u32>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests;
