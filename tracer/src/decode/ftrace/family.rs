@@ -170,7 +170,7 @@ impl Family {
                 leader: true,
                 others: FxHashSet::default(),
                 threads: None,
-                kthread: false,
+                kthread: pid == KTHREADD || parent.is_some_and(|p| p.pid == KTHREADD),
                 root: false,
             }
         });
@@ -360,7 +360,11 @@ impl Family {
             ns_pid: None,
             cgroup: Field::Missing(Reason::Source),
             threads: if last { process.threads } else { None },
-            usage: Usage::default(),
+            // None will ever come: nothing to wait for.
+            usage: Usage {
+                is_final: true,
+                ..Usage::default()
+            },
             kthread: process.kthread,
             root: process.root,
         };

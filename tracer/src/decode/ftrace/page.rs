@@ -43,7 +43,8 @@ impl<'a> Page<'a> {
     /// `None`: fewer bytes than the page says it has.
     pub fn new(page: &'a [u8]) -> Option<Self> {
         let ts = word(page, 0)?;
-        let commit = word(page, 8)?;
+        // The flag in bit 31 is a negative number to the kernel: it fills the upper half.
+        let commit = word(page, 8)? & u64::from(u32::MAX);
         let length = usize::try_from(commit & !(MISSED | MISSED_STORED)).ok()?;
         let end = HEADER.checked_add(length)?;
         let rest = page.get(HEADER..end)?;

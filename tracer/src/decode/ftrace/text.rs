@@ -259,7 +259,7 @@ impl Kind {
 }
 
 /// Lines after the first that would be taken for records.
-fn looks_like_records(text: &[u8]) -> u64 {
+pub(crate) fn looks_like_records(text: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', text)
         .filter(|n| text.get(n + 1..).is_some_and(|line| head(line).is_some()))
         .fold(0, |count, _| count + 1)

@@ -9,21 +9,30 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Poll, ready};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::look::Looks;
 use super::Reader;
+use super::forgers::Forgers;
+use super::look::Looks;
 use crate::decode::ftrace::format::Formats;
 use crate::decode::ftrace::page::{Missed, Page};
+use crate::decode::ftrace::text::looks_like_records;
 use crate::decode::ftrace::{Body, Item, Record, Text};
 use crate::model::Bytes;
 use crate::sys::tracefs::Instance;
 
 /// Reads by one drain; each is a page at most.
 const READS: usize = 64;
+
+/// What reading needs besides the CPU's own file.
+pub(super) struct Context<'a> {
+    pub instance: &'a Instance,
+    pub looks: &'a mut Looks,
+    pub forgers: &'a mut Forgers,
+}
 
 /// What waits for its turn.
 pub(super) enum Queued {
@@ -49,6 +58,10 @@ pub(super) struct Cpu {
     last_ts: u64,
     /// Lost records that have been told of.
     told: u64,
+    /// Records that were read.
+    records: u64,
+    /// Pages and records that are not as the kernel says they are.
+    malformed: u64,
 }
 
 enum Decoder {
@@ -60,11 +73,10 @@ enum Decoder {
 #[derive(Default)]
 struct Counted {
     text: Text,
-    /// Found since the last comparison, with the last loss among them.
+    /// Found since the last comparison.
     waiting: Vec<Record<Bytes>>,
-    /// Records of other tracers' reading do not come into it: the instance is ours.
+    /// Records in the text at the last comparison, and the kernel's figure then.
     compared: u64,
-    /// The kernel's figure at the last comparison.
     read: u64,
 }
 
@@ -95,11 +107,22 @@ impl Cpu {
             queue: VecDeque::new(),
             last_ts: 0,
             told: 0,
+            records: 0,
+            malformed: 0,
         })
     }
 
     pub const fn number(&self) -> u32 {
         self.number
+    }
+
+    pub const fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    #[cfg(test)]
+    pub const fn records(&self) -> u64 {
+        self.records
     }
 
     /// Time of the last record that was read; later ones are not earlier.
@@ -115,71 +138,79 @@ impl Cpu {
         self.queue.pop_front()
     }
 
-    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub fn poll_ready(&self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.file.poll_read_ready(context))?.clear_ready();
         Poll::Ready(Ok(()))
     }
 
     /// Reads what is there, in a bounded amount. Says whether that was all.
-    pub fn read(&mut self, instance: &Instance, looks: &mut Looks) -> bool {
+    pub fn read(&mut self, to: &mut Context<'_>) -> bool {
         for _ in 0..READS {
-            match self.file.get_ref().read(&mut self.buffer) {
-                Ok(n) if n > 0 => self.decode(n, instance, looks),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // EAGAIN, or the end. Any other error comes again and again;
+            let Ok(length) = self.file.get_ref().read(&mut self.buffer) else {
+                // Nothing more for now. Any other error comes again and again;
                 // what cannot be read is counted by the kernel in the end.
-                _ => {
-                    self.settle(instance, looks);
-                    return true;
+                self.settle(to);
+                return true;
+            };
+            if length == 0 {
+                self.settle(to);
+                return true;
+            }
+            match &mut self.decoder {
+                Decoder::Raw(_) => self.page(length, to),
+                Decoder::Text(counted) => {
+                    counted
+                        .text
+                        .push(self.buffer.get(..length).unwrap_or_default());
+                    self.text(false, to);
                 }
             }
         }
         false
     }
 
-    fn decode(&mut self, length: usize, instance: &Instance, looks: &mut Looks) {
-        let Self {
-            number,
-            buffer,
-            decoder,
-            queue,
-            last_ts,
-            ..
-        } = self;
-        let bytes = buffer.get(..length).unwrap_or_default();
-        let formats = match decoder {
-            Decoder::Raw(formats) => formats,
-            Decoder::Text(counted) => {
-                counted.text.push(bytes);
-                return self.text(false, instance);
-            }
-        };
-        let Some(mut page) = Page::new(bytes) else {
+    fn page(&mut self, length: usize, to: &mut Context<'_>) {
+        let (Decoder::Raw(formats), Some(mut page)) =
+            (&self.decoder, Page::new(self.buffer.get(..length).unwrap_or_default()))
+        else {
+            self.malformed += 1;
             return;
         };
         let missed = page.missed();
-        let (begin, at) = (page.ts(), queue.len());
+        let (begin, at) = (page.ts(), self.queue.len());
         for (ts, data) in &mut page {
-            *last_ts = ts;
-            if let Some((tid, body)) = formats.decode(data) {
-                let cpu = *number;
-                let record = Record { ts, cpu, tid, body }.map_name(Bytes::from);
-                looks.arrived(&record);
-                queue.push_back(Queued::Record(record));
+            self.last_ts = ts;
+            self.records += 1;
+            // No other events are on.
+            let Some((tid, body)) = formats.decode(data) else {
+                self.malformed += 1;
+                continue;
+            };
+            let cpu = self.number;
+            let record = Record { ts, cpu, tid, body };
+            if let Body::Exec { filename, .. } = record.body {
+                let lines = looks_like_records(filename);
+                if lines > 0 {
+                    to.forgers.tell(tid, lines);
+                }
             }
+            let record = record.map_name(Bytes::from);
+            to.looks.arrived(&record);
+            self.queue.push_back(Queued::Record(record));
         }
+        self.malformed += u64::from(page.is_damaged());
         let count = match missed {
             Missed::None => return,
             Missed::Some(count) => Some(count),
             Missed::Unknown => None,
         };
-        if let Some(count) = self.newly_lost(count, instance) {
+        if let Some(count) = self.newly_lost(count, to.instance) {
             self.queue.insert(at, Queued::Lost { ts: begin, count });
         }
     }
 
     /// Items of the text so far.
-    fn text(&mut self, complete: bool, instance: &Instance) {
+    fn text(&mut self, complete: bool, to: &mut Context<'_>) {
         loop {
             let Decoder::Text(counted) = &mut self.decoder else {
                 return;
@@ -189,40 +220,40 @@ impl Cpu {
                 Some(Item::Record(record)) => {
                     counted.waiting.push(record.map_name(Bytes::from));
                 }
-                Some(Item::Forged { tid, lines, .. }) => warn(tid, lines),
+                Some(Item::Forged { tid, lines, .. }) => to.forgers.tell(tid, lines),
                 Some(Item::Lost { count, .. }) => {
-                    let ts = counted.waiting.last().map_or(self.last_ts, |r| r.ts);
-                    if let Some(count) = self.newly_lost(count, instance) {
+                    let ts = self.last_ts;
+                    if let Some(count) = self.newly_lost(count, to.instance) {
                         self.queue.push_back(Queued::Lost { ts, count });
                     }
                 }
-                Some(Item::Unreadable { .. } | Item::Entries { .. } | Item::Other) => {}
+                Some(Item::Unreadable { .. }) => self.malformed += 1,
+                Some(Item::Entries { .. } | Item::Other) => {}
             }
         }
     }
 
     /// At a point where the text is whole: its records count if they are as many
     /// as the kernel gave out.
-    fn settle(&mut self, instance: &Instance, looks: &mut Looks) {
-        self.text(true, instance);
+    fn settle(&mut self, to: &mut Context<'_>) {
+        self.text(true, to);
         let Decoder::Text(counted) = &mut self.decoder else {
             return;
         };
-        if counted.text.records() == counted.compared {
+        let found = counted.text.records() - counted.compared;
+        if found == 0 {
             return;
         }
-        let found = counted.text.records() - counted.compared;
-        let read = statistic(instance, self.number, "read events: ").unwrap_or(counted.read);
+        let read = statistic(to.instance, self.number, "read events: ").unwrap_or(counted.read);
         let given = read.saturating_sub(counted.read);
         counted.compared = counted.text.records();
         counted.read = read;
+        self.records += given;
         let records = std::mem::take(&mut counted.waiting);
-        // Its time may be forged as well.
-        let now = crate::model::time::boot_ns();
         if found > given {
             for record in &records {
                 if matches!(record.body, Body::Exec { .. }) {
-                    warn(record.tid, found - given);
+                    to.forgers.tell(record.tid, found - given);
                 }
             }
             let (ts, count) = (self.last_ts, given);
@@ -230,11 +261,8 @@ impl Cpu {
             return;
         }
         for record in records {
-            if record.ts < self.last_ts || record.ts > now {
-                continue;
-            }
-            self.last_ts = record.ts;
-            looks.arrived(&record);
+            self.last_ts = self.last_ts.max(record.ts);
+            to.looks.arrived(&record);
             self.queue.push_back(Queued::Record(record));
         }
     }
@@ -269,11 +297,4 @@ fn statistic(instance: &Instance, cpu: u32, key: &str) -> Option<u64> {
     // `commit overrun:` ends like `overrun:`.
     text.lines()
         .find_map(|l| l.strip_prefix(key)?.trim().parse().ok())
-}
-
-fn warn(tid: u32, lines: u64) {
-    eprintln!(
-        "tracer: the name of the program of process {tid} holds {lines} line(s) that imitate \
-         trace records; they are not taken for events"
-    );
 }

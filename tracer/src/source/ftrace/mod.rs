@@ -24,6 +24,7 @@
 //! that takes even longer comes late, not wrong.
 
 mod cpu;
+mod forgers;
 mod look;
 
 use std::fs;
@@ -40,7 +41,8 @@ use crate::source::{Drained, Source};
 use crate::sys::procfs::Proc;
 use crate::sys::tracefs::{Instance, Tracefs, TracefsError};
 
-use cpu::{Cpu, Queued};
+use cpu::{Context, Cpu, Queued};
+pub use forgers::Forgers;
 use look::Looks;
 
 /// How long a record may take from its time stamp to its end, ns.
@@ -88,6 +90,7 @@ pub struct FtraceSource {
     instance: Instance,
     looks: Looks,
     family: Family,
+    forgers: Forgers,
     kthreads: bool,
     following: bool,
     order: u64,
@@ -121,6 +124,7 @@ impl FtraceSource {
             instance,
             looks: Looks::new(proc, options.max_argv),
             family: Family::new(options.threads),
+            forgers: Forgers::default(),
             kthreads: options.kthreads,
             following: false,
             order: 0,
@@ -154,6 +158,16 @@ impl FtraceSource {
             self.start()?;
         }
         Ok(id)
+    }
+
+    /// Processes whose names imitate records. Each was told of on stderr.
+    pub const fn forgers(&self) -> &Forgers {
+        &self.forgers
+    }
+
+    /// Records that could not be read: faults of tracer itself.
+    pub fn malformed(&self) -> u64 {
+        self.cpus.iter().map(Cpu::malformed).sum()
     }
 
     fn start(&mut self) -> Result<(), FtraceError> {
@@ -231,7 +245,11 @@ impl Source for FtraceSource {
         let mut empty = true;
         let mut complete_to = now.saturating_sub(MARGIN_NS);
         for cpu in &mut self.cpus {
-            let emptied = cpu.read(&self.instance, &mut self.looks);
+            let emptied = cpu.read(&mut Context {
+                instance: &self.instance,
+                looks: &mut self.looks,
+                forgers: &mut self.forgers,
+            });
             if !emptied {
                 empty = false;
                 complete_to = complete_to.min(cpu.last_ts());
