@@ -13,6 +13,7 @@ use crate::sys::btf::{Blob, Btf, BtfError, VMLINUX};
 use crate::sys::cgroup::Cgroups;
 use crate::sys::mounts;
 use crate::sys::procfs::Proc;
+use crate::sys::tracefs;
 
 /// Everything that a source's work depends on.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Facts {
     pub bpf_stats: Option<u64>,
     pub cgroup2: Option<PathBuf>,
     pub tracefs: Tracefs,
+    /// Trace instances that killed tracers had left, removed by this look.
+    pub left_instances: Vec<String>,
     /// `kernel.yama.ptrace_scope`; absent: no Yama.
     pub ptrace_scope: Option<u64>,
     /// Errno of an attempt to seize a child.
@@ -97,6 +100,7 @@ impl Facts {
             bpf_stats: proc.kernel_number("bpf_stats_enabled"),
             cgroup2: Cgroups::new(proc.root()).mount().map(Path::to_path_buf),
             tracefs: Tracefs::gather(proc.root()),
+            left_instances: left_instances(&proc),
             ptrace_scope: proc.kernel_number("yama/ptrace_scope"),
             ptrace: try_ptrace(),
         }
@@ -176,6 +180,17 @@ impl Tracefs {
         }
         Self::NotMounted
     }
+}
+
+/// Where tracefs cannot be opened nothing can be left either, as far as we may know.
+fn left_instances(proc: &Proc) -> Vec<String> {
+    let removed = tracefs::Tracefs::open(proc.root())
+        .ok()
+        .and_then(|t| t.remove_stale(proc).ok());
+    let names = removed.unwrap_or_default().into_iter();
+    names
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect()
 }
 
 /// Makes an array map of one element and closes it again.

@@ -15,6 +15,13 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     }
     all.push(tracefs(facts));
     all.extend(events(facts));
+    if !facts.left_instances.is_empty() {
+        let names = facts.left_instances.join(", ");
+        all.push(Finding::ok(
+            "instances",
+            format!("removed {names}, which a killed tracer had left"),
+        ));
+    }
     all
 }
 

@@ -33,6 +33,7 @@ fn good() -> Facts {
             point: "/sys/kernel/tracing".into(),
             missing_events: Vec::new(),
         },
+        left_instances: Vec::new(),
         ptrace_scope: Some(1),
         ptrace: Ok(()),
     }
@@ -274,4 +275,15 @@ fn json_has_stable_names() {
         ]
     );
     assert_eq!(value["sources"][1]["findings"][0]["state"], "ok");
+}
+
+#[test]
+fn what_a_killed_tracer_left_is_named() {
+    let facts = Facts {
+        left_instances: vec!["tracer-1-2-3-0".to_owned()],
+        ..good()
+    };
+    let report = report(&facts);
+    assert!(text(&report).contains("removed tracer-1-2-3-0"));
+    assert_eq!(obstacle(&facts, "ftrace"), None);
 }

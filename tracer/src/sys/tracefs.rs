@@ -230,7 +230,8 @@ fn mount_unseen(fs_type: &CStr) -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: u32 = 6;
     let none = std::ptr::null::<u8>();
     // SAFETY: the name is a string that ends in NUL.
-    let context = descriptor(unsafe { libc::syscall(libc::SYS_fsopen, fs_type.as_ptr(), CLOEXEC) })?;
+    let context =
+        descriptor(unsafe { libc::syscall(libc::SYS_fsopen, fs_type.as_ptr(), CLOEXEC) })?;
     let fd = context.as_raw_fd();
     // SAFETY: a command without arguments, on a descriptor that is open.
     if unsafe { libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, none, none, 0) } != 0 {
@@ -304,7 +305,10 @@ mod tests {
         let mut expected = stale.map(|n| dir.path().join("instances").join(n));
         expected.sort();
         assert_eq!(removed, expected);
-        assert_eq!(fs::read_dir(tracefs.instances()).unwrap().count(), keep.len());
+        assert_eq!(
+            fs::read_dir(tracefs.instances()).unwrap().count(),
+            keep.len()
+        );
         assert!(tracefs.stale(&proc).unwrap().is_empty());
     }
 

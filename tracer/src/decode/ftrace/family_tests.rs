@@ -66,7 +66,11 @@ fn three_kernels_show_the_same_tree() {
                 _ => None,
             })
             .collect();
-        assert!(parents.iter().all(|p| *p == (true, Some(Reason::Source.name()))));
+        assert!(
+            parents
+                .iter()
+                .all(|p| *p == (true, Some(Reason::Source.name())))
+        );
     }
 }
 
@@ -79,8 +83,14 @@ fn a_subtree_ends_whole() {
         tree(&events, 20860),
         "sh*1(sh*1(t1*3(),t1*1(t1*1(true*1()),sleep*1())),cat*1(),tr*1())"
     );
-    let begun = events.iter().filter(|e| matches!(e, Event::Fork(_))).count();
-    let ended = events.iter().filter(|e| matches!(e, Event::Exit(_))).count();
+    let begun = events
+        .iter()
+        .filter(|e| matches!(e, Event::Fork(_)))
+        .count();
+    let ended = events
+        .iter()
+        .filter(|e| matches!(e, Event::Exit(_)))
+        .count();
     assert_eq!((begun, ended), (9, 9), "threads are none");
 }
 
@@ -157,7 +167,10 @@ fn an_exec_by_another_thread_goes_on_as_the_same_process() {
         panic!("{events:?}")
     };
     assert_eq!((exec.id, exec.old_tid), (fork.child, Some(21)));
-    assert_eq!((end.id, end.ts, exec.comm), (fork.child, 7, Comm::new(b"new")));
+    assert_eq!(
+        (end.id, end.ts, exec.comm),
+        (fork.child, 7, Comm::new(b"new"))
+    );
 }
 
 #[test]
@@ -169,8 +182,14 @@ fn threads_are_told_where_they_are_asked_for() {
     let [_, Event::Fork(thread), Event::Exit(one), Event::Exit(all)] = &events[..] else {
         panic!("{events:?}")
     };
-    assert_eq!((thread.thread, thread.child, thread.child_tid), (true, all.id, 21));
-    assert_eq!((one.thread, one.id, one.tid, all.thread), (true, all.id, 21, false));
+    assert_eq!(
+        (thread.thread, thread.child, thread.child_tid),
+        (true, all.id, 21)
+    );
+    assert_eq!(
+        (one.thread, one.id, one.tid, all.thread),
+        (true, all.id, 21, false)
+    );
 }
 
 #[test]

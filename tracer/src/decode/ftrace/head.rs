@@ -136,7 +136,9 @@ fn stamp(text: &[u8], at: usize) -> Option<(u64, bool, usize)> {
     let (fraction, at) = number(text, from)?;
     let digits = u32::try_from(at - from).ok()?;
     let scale = 10_u64.pow(9_u32.checked_sub(digits)?);
-    let ns = whole.checked_mul(1_000_000_000)?.checked_add(fraction * scale)?;
+    let ns = whole
+        .checked_mul(1_000_000_000)?
+        .checked_add(fraction * scale)?;
     Some((ns, false, expect(text, at, b':')?))
 }
 
@@ -154,7 +156,9 @@ pub(super) fn number(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     let mut end = at;
     while let Some(digit) = text.get(end).filter(|b| b.is_ascii_digit()) {
-        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        value = value
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
         end += 1;
     }
     (end > at).then_some((value, end))

@@ -17,6 +17,8 @@ mod family_tests;
 pub mod format;
 mod head;
 pub mod page;
+#[cfg(test)]
+mod page_tests;
 pub mod record;
 pub mod text;
 #[cfg(test)]

@@ -104,7 +104,8 @@ impl Text {
 
     /// Records beyond what the header announced: lines that no record is behind.
     pub fn surplus(&self) -> u64 {
-        self.kept.map_or(0, |kept| self.records.saturating_sub(kept))
+        self.kept
+            .map_or(0, |kept| self.records.saturating_sub(kept))
     }
 
     /// Time stamps are not ns, but what a counter says.

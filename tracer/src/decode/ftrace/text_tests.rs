@@ -67,7 +67,10 @@ pub(super) fn part(file: &[u8], title: &str) -> Vec<u8> {
         .filter_map(|l| Some([l.strip_suffix(b"$\n")?, b"\n"].concat()))
         .flatten()
         .collect();
-    String::from_utf8(text).unwrap().replace("^[", "\x1b").into()
+    String::from_utf8(text)
+        .unwrap()
+        .replace("^[", "\x1b")
+        .into()
 }
 
 const KERNELS: [&str; 3] = ["ftrace-6.1.txt", "ftrace-6.12.txt", "ftrace-6.18.txt"];
@@ -103,7 +106,10 @@ fn every_record_of_every_form_is_read() {
             assert!(expected > 4, "{name} {title}");
             assert_eq!(found, expected, "{name} {title}: {got:?}");
             assert_eq!(text.integer_clock(), title == "clocks", "{name} {title}");
-            assert!(!got.iter().any(|g| matches!(g, Got::Forged(..) | Got::Unreadable(_))));
+            assert!(
+                !got.iter()
+                    .any(|g| matches!(g, Got::Forged(..) | Got::Unreadable(_)))
+            );
         }
     }
 }
@@ -155,7 +161,14 @@ fn names_of_any_kind_keep_their_record_whole() {
                 ended.push(comm.as_slice().to_vec());
             }
         }
-        for comm in ["a b", "x]y [0]", "a-12 [001]", "n1", "x\n<e>-9 [000] ", "=> pid=1"] {
+        for comm in [
+            "a b",
+            "x]y [0]",
+            "a-12 [001]",
+            "n1",
+            "x\n<e>-9 [000] ",
+            "=> pid=1",
+        ] {
             let count = ended.iter().filter(|c| *c == comm.as_bytes()).count();
             assert_eq!(count, 2, "{name}: {comm:?} of {ended:?}");
         }
@@ -171,7 +184,10 @@ fn a_file_name_makes_no_record() {
             _ => false,
         });
         assert!(!ended_init, "{name}: {got:?}");
-        let warned: Vec<_> = got.iter().filter(|g| matches!(g, Got::Forged(..))).collect();
+        let warned: Vec<_> = got
+            .iter()
+            .filter(|g| matches!(g, Got::Forged(..)))
+            .collect();
         assert_eq!(warned.len(), 1, "{name}");
         let tricky = |g: &&Got| match g {
             Got::Record(Record {
@@ -213,16 +229,26 @@ fn a_file_name_makes_no_record() {
 }
 
 fn line(tid: u32, event: &str, body: &str) -> String {
-    format!("{:>16}-{tid:<7} [001] .....     1.000000: {event}: {body}\n", "x")
+    format!(
+        "{:>16}-{tid:<7} [001] .....     1.000000: {event}: {body}\n",
+        "x"
+    )
 }
 
 /// The name closes its own record, then goes on.
 #[test]
 fn a_name_that_knows_its_number_is_found_out_by_its_rest() {
-    let false_end = line(1, "sched_process_exit", "comm=init pid=1 prio=120 group_dead=true");
+    let false_end = line(
+        1,
+        "sched_process_exit",
+        "comm=init pid=1 prio=120 group_dead=true",
+    );
     let name = format!("/t/e pid=77 old_pid=77\n{false_end}z");
-    let text = line(77, "sched_process_exec", &format!("filename={name} pid=77 old_pid=77"))
-        + &line(78, "sched_process_exit", "comm=ok pid=78 prio=120");
+    let text = line(
+        77,
+        "sched_process_exec",
+        &format!("filename={name} pid=77 old_pid=77"),
+    ) + &line(78, "sched_process_exit", "comm=ok pid=78 prio=120");
     let (got, _) = read(text.as_bytes());
     assert_eq!(got.len(), 3, "{got:?}");
     assert!(matches!(&got[0], Got::Record(r) if r.body == exec(77, &name)));
@@ -250,11 +276,20 @@ fn a_whole_exec_inside_of_a_name_shows_in_the_count() {
 fn numbers_that_disagree_make_no_record() {
     for (event, body) in [
         ("sched_process_exit", "comm=a pid=8 prio=120"),
-        ("sched_process_fork", "comm=a pid=8 child_comm=a child_pid=9"),
+        (
+            "sched_process_fork",
+            "comm=a pid=8 child_comm=a child_pid=9",
+        ),
         ("sched_process_exec", "filename=/a pid=8 old_pid=8"),
         ("task_newtask", "pid=9 comm=a"),
-        ("sched_process_exit", "comm=longer than any name is pid=7 prio=1"),
-        ("sched_process_exit", "comm=a pid=7 prio=120 pid=9 old_pid=9"),
+        (
+            "sched_process_exit",
+            "comm=longer than any name is pid=7 prio=1",
+        ),
+        (
+            "sched_process_exit",
+            "comm=a pid=7 prio=120 pid=9 old_pid=9",
+        ),
     ] {
         let (got, _) = read(line(7, event, body).as_bytes());
         assert_eq!(got, [Got::Unreadable(7)], "{event} {body}");
@@ -290,10 +325,22 @@ fn other_programs_print_the_same_records() {
     };
     let text = String::from_utf8(perf).unwrap();
     let lines = |event: &str| text.matches(event).count();
-    assert_eq!(count(|b| matches!(b, Body::Fork { .. })), lines(": sched:sched_process_fork: "));
-    assert_eq!(count(|b| matches!(b, Body::Exec { .. })), lines(": sched:sched_process_exec: "));
-    assert_eq!(count(|b| matches!(b, Body::Exit { .. })), lines(": sched:sched_process_exit: "));
-    assert_eq!(count(|b| matches!(b, Body::NewTask { .. })), lines("task:task_newtask: "));
+    assert_eq!(
+        count(|b| matches!(b, Body::Fork { .. })),
+        lines(": sched:sched_process_fork: ")
+    );
+    assert_eq!(
+        count(|b| matches!(b, Body::Exec { .. })),
+        lines(": sched:sched_process_exec: ")
+    );
+    assert_eq!(
+        count(|b| matches!(b, Body::Exit { .. })),
+        lines(": sched:sched_process_exit: ")
+    );
+    assert_eq!(
+        count(|b| matches!(b, Body::NewTask { .. })),
+        lines("task:task_newtask: ")
+    );
     let named = |g: &Got| {
         matches!(g, Got::Record(Record { body: Body::Exec { filename, .. }, .. })
             if filename == b"./a b\nc")
@@ -313,7 +360,10 @@ fn other_programs_print_the_same_records() {
 
 #[test]
 fn pieces_of_any_size_give_what_the_whole_gives() {
-    for name in KERNELS.into_iter().chain(["ftrace-lost-and-forged-6.18.txt", "perf-6.18.txt"]) {
+    for name in KERNELS
+        .into_iter()
+        .chain(["ftrace-lost-and-forged-6.18.txt", "perf-6.18.txt"])
+    {
         let whole = data(name);
         let (expected, _) = read(&whole);
         for size in [1, 7, 100, 4096] {

@@ -29,6 +29,8 @@ const READS: usize = 64;
 
 /// What reading needs besides the CPU's own file.
 pub(super) struct Context<'a> {
+    /// When reading began, boot ns.
+    pub now: u64,
     pub instance: &'a Instance,
     pub looks: &'a mut Looks,
     pub forgers: &'a mut Forgers,
@@ -75,6 +77,8 @@ struct Counted {
     text: Text,
     /// Found since the last comparison.
     waiting: Vec<Record<Bytes>>,
+    /// Losses since then, with the number of records that wait before them.
+    losses: Vec<(usize, u64)>,
     /// Records in the text at the last comparison, and the kernel's figure then.
     compared: u64,
     read: u64,
@@ -170,9 +174,10 @@ impl Cpu {
     }
 
     fn page(&mut self, length: usize, to: &mut Context<'_>) {
-        let (Decoder::Raw(formats), Some(mut page)) =
-            (&self.decoder, Page::new(self.buffer.get(..length).unwrap_or_default()))
-        else {
+        let (Decoder::Raw(formats), Some(mut page)) = (
+            &self.decoder,
+            Page::new(self.buffer.get(..length).unwrap_or_default()),
+        ) else {
             self.malformed += 1;
             return;
         };
@@ -222,9 +227,11 @@ impl Cpu {
                 }
                 Some(Item::Forged { tid, lines, .. }) => to.forgers.tell(tid, lines),
                 Some(Item::Lost { count, .. }) => {
-                    let ts = self.last_ts;
-                    if let Some(count) = self.newly_lost(count, to.instance) {
-                        self.queue.push_back(Queued::Lost { ts, count });
+                    let at = counted.waiting.len();
+                    if let Some(count) = self.newly_lost(count, to.instance)
+                        && let Decoder::Text(counted) = &mut self.decoder
+                    {
+                        counted.losses.push((at, count));
                     }
                 }
                 Some(Item::Unreadable { .. }) => self.malformed += 1,
@@ -241,7 +248,8 @@ impl Cpu {
             return;
         };
         let found = counted.text.records() - counted.compared;
-        if found == 0 {
+        let losses = std::mem::take(&mut counted.losses);
+        if found == 0 && losses.is_empty() {
             return;
         }
         let read = statistic(to.instance, self.number, "read events: ").unwrap_or(counted.read);
@@ -256,14 +264,22 @@ impl Cpu {
                     to.forgers.tell(record.tid, found - given);
                 }
             }
-            let (ts, count) = (self.last_ts, given);
-            self.queue.push_back(Queued::Lost { ts, count });
+            let count = given + losses.iter().map(|(_, count)| count).sum::<u64>();
+            self.queue.push_back(Queued::Lost { ts: to.now, count });
             return;
         }
-        for record in records {
-            self.last_ts = self.last_ts.max(record.ts);
+        let mut losses = losses.into_iter().peekable();
+        for (at, record) in records.into_iter().enumerate() {
+            let ts = record.ts;
+            while let Some((_, count)) = losses.next_if(|(before, _)| *before <= at) {
+                self.queue.push_back(Queued::Lost { ts, count });
+            }
+            self.last_ts = self.last_ts.max(ts);
             to.looks.arrived(&record);
             self.queue.push_back(Queued::Record(record));
+        }
+        for (_, count) in losses {
+            self.queue.push_back(Queued::Lost { ts: to.now, count });
         }
     }
 

@@ -143,13 +143,10 @@ impl FtraceSource {
     /// # Errors
     /// It is gone, or the kernel refuses.
     pub fn follow(&mut self, pid: u32, root: bool) -> Result<ProcId, FtraceError> {
-        let (id, parent) = self
-            .looks
-            .process(pid)
-            .ok_or_else(|| FtraceError::Follow {
-                pid,
-                error: io::ErrorKind::NotFound.into(),
-            })?;
+        let (id, parent) = self.looks.process(pid).ok_or_else(|| FtraceError::Follow {
+            pid,
+            error: io::ErrorKind::NotFound.into(),
+        })?;
         self.family.adopt(id, parent, root);
         // A write adds to the set. An empty set means everybody, so the events
         // come after it.
@@ -172,7 +169,8 @@ impl FtraceSource {
 
     fn start(&mut self) -> Result<(), FtraceError> {
         for event in EVENTS {
-            self.instance.write(&format!("events/{event}/enable"), "1")?;
+            self.instance
+                .write(&format!("events/{event}/enable"), "1")?;
         }
         self.instance.write("tracing_on", "1")?;
         self.following = true;
@@ -246,6 +244,7 @@ impl Source for FtraceSource {
         let mut complete_to = now.saturating_sub(MARGIN_NS);
         for cpu in &mut self.cpus {
             let emptied = cpu.read(&mut Context {
+                now,
                 instance: &self.instance,
                 looks: &mut self.looks,
                 forgers: &mut self.forgers,

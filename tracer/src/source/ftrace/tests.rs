@@ -74,7 +74,10 @@ fn run(options: &Options, script: &str, arg: &Path, reading: bool) -> Seen {
         assert!(out.is_sorted_by_key(|(order, _)| *order));
         let mut ts = 0;
         for (_, event) in &out {
-            assert!(matches!(event, Event::Lost(_)) || event.ts() >= ts, "{event:?}");
+            assert!(
+                matches!(event, Event::Lost(_)) || event.ts() >= ts,
+                "{event:?}"
+            );
             ts = event.ts().max(ts);
         }
         assert_eq!(source.malformed(), 0);
@@ -142,7 +145,12 @@ fn every_process_of_a_script_once_and_in_order() {
     for reader in READERS {
         let script = "for i in 1 2 3 4 5; do /bin/sleep 0.01; (exit 3); done; exec /bin/sleep 0.05";
         let seen = run(&options(reader), script, Path::new("/"), true);
-        assert_eq!(count(&seen.events), (10, 7, 11), "{reader:?} {:?}", seen.events);
+        assert_eq!(
+            count(&seen.events),
+            (10, 7, 11),
+            "{reader:?} {:?}",
+            seen.events
+        );
         assert_eq!(lost(&seen.events), 0);
         assert_eq!(seen.source.family.alive().count(), 0, "{reader:?}");
         let mut known = BTreeSet::from([seen.pid]);
