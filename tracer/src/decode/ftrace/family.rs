@@ -21,64 +21,14 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::lookup::{Look, Lookup};
 use super::record::{Body, Record};
-use crate::model::{
-    Args, Bytes, Comm, Event, Exec, Exit, Field, Fork, Precision, ProcId, Reason, Usage,
-};
+use crate::model::{Bytes, Comm, Event, Exec, Exit, Field, Fork, Precision, ProcId, Reason, Usage};
 
 const CLONE_PARENT: u64 = 0x8000;
 const CLONE_THREAD: u64 = 0x1_0000;
 /// Parent of the kernel's threads.
 const KTHREADD: u32 = 2;
-
-/// What can be known besides the records; nothing for a saved trace.
-pub trait Lookup {
-    /// A process that began before its first record here, with its parent.
-    fn process(&mut self, pid: u32) -> Option<(ProcId, Option<ProcId>)>;
-    /// The process of a thread whose creation was not seen.
-    fn process_of(&mut self, tid: u32) -> Option<u32>;
-    /// What a process looked like right after its exec at `ts`.
-    fn exec(&mut self, pid: u32, ts: u64) -> Option<Look>;
-    /// Why fields are missing that only [`Self::exec`] knows.
-    fn absent(&self) -> Reason;
-}
-
-/// Of a program that has just begun.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
-    pub argv: Field<Args>,
-    pub cwd: Field<Bytes>,
-    pub cgroup: Field<Bytes>,
-    pub uid: Option<u32>,
-    pub euid: Option<u32>,
-    pub gid: Option<u32>,
-    pub egid: Option<u32>,
-    pub sid: Option<u32>,
-    pub pgid: Option<u32>,
-    /// Its name, where the file name does not tell (`/dev/fd/N`).
-    pub comm: Comm,
-}
-
-/// No more than the records.
-pub struct NoLookup;
-
-impl Lookup for NoLookup {
-    fn process(&mut self, _: u32) -> Option<(ProcId, Option<ProcId>)> {
-        None
-    }
-
-    fn process_of(&mut self, _: u32) -> Option<u32> {
-        None
-    }
-
-    fn exec(&mut self, _: u32, _: u64) -> Option<Look> {
-        None
-    }
-
-    fn absent(&self) -> Reason {
-        Reason::Source
-    }
-}
 
 struct Process {
     id: ProcId,
@@ -113,17 +63,21 @@ impl Family {
         }
     }
 
-    /// Adds a process that runs already.
-    pub fn adopt(&mut self, id: ProcId, parent: Option<ProcId>, root: bool) {
+    /// Adds a process that runs already, with the numbers of its threads.
+    pub fn adopt(&mut self, id: ProcId, parent: Option<ProcId>, tids: &[u32], root: bool) {
+        let pid = id.pid;
+        let others: FxHashSet<u32> = tids.iter().copied().filter(|tid| *tid != pid).collect();
+        self.forget(pid);
+        self.threads.extend(others.iter().map(|tid| (*tid, pid)));
         self.processes.insert(
-            id.pid,
+            pid,
             Process {
                 id,
                 parent,
                 leader: true,
-                others: FxHashSet::default(),
+                others,
                 threads: root.then_some(1),
-                kthread: false,
+                kthread: is_kthread(pid, parent),
                 root,
             },
         );
@@ -170,7 +124,7 @@ impl Family {
                 leader: true,
                 others: FxHashSet::default(),
                 threads: None,
-                kthread: pid == KTHREADD || parent.is_some_and(|p| p.pid == KTHREADD),
+                kthread: is_kthread(pid, parent),
                 root: false,
             }
         });
@@ -234,7 +188,7 @@ impl Family {
             Some(_) => (caller.id, caller.id, true),
             None => (parent, inferred(child, start), false),
         };
-        let kthread = parent.pid == KTHREADD || (thread && caller.kthread);
+        let kthread = is_kthread(child, Some(parent)) || (thread && caller.kthread);
         if !thread {
             let process = Process {
                 id,
@@ -384,6 +338,10 @@ const fn inferred(pid: u32, start: u64) -> ProcId {
         start,
         precision: Precision::Inferred,
     }
+}
+
+fn is_kthread(pid: u32, parent: Option<ProcId>) -> bool {
+    pid == KTHREADD || parent.is_some_and(|p| p.pid == KTHREADD)
 }
 
 /// The name that exec gives: the last part of the path.

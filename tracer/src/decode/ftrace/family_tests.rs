@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::family::{Family, NoLookup};
 use super::text_tests::{data, part};
 use super::{Body, Item, Record, Text};
+use super::{Family, NoLookup};
 use crate::model::{Bytes, Comm, Event, Exit, Reason};
 
 fn events(records: impl IntoIterator<Item = Record<Bytes>>, threads: bool) -> Vec<Event> {

@@ -92,7 +92,7 @@ impl File<'_> {
             .ok_or_else(|| self.error("no ID"))
     }
 
-    /// `	field:char comm[16];	offset:8;	size:16;	signed:1;`
+    /// `field:char comm[16]; offset:8; size:16; signed:1;`, tabs between them
     fn find(&self, name: &str) -> Option<Member> {
         self.text.lines().find_map(|line| {
             let mut parts = line.trim().split(';').map(str::trim);

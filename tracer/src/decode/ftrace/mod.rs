@@ -16,14 +16,18 @@ pub mod family;
 mod family_tests;
 pub mod format;
 mod head;
+mod lookup;
 pub mod page;
 #[cfg(test)]
 mod page_tests;
 pub mod record;
 pub mod text;
 #[cfg(test)]
+mod text_props;
+#[cfg(test)]
 mod text_tests;
 
-pub use family::{Family, Look, Lookup, NoLookup};
+pub use family::Family;
+pub use lookup::{Look, Lookup, NoLookup};
 pub use record::{Body, Record};
 pub use text::{Item, Text};

@@ -84,16 +84,20 @@ impl Text {
         Self::default()
     }
 
-    /// Adds text. What has been read before is dropped.
+    /// Adds text.
     pub fn push(&mut self, text: &[u8]) {
+        // What has been read is dropped, but not so often that moving the rest
+        // would cost more than reading it.
         let at = self.at;
-        self.buffer.drain(..at);
-        self.scanned = self.scanned.saturating_sub(at);
-        self.tails.retain(|t| t.end > at);
-        for tail in &mut self.tails {
-            tail.end -= at;
+        if at > self.buffer.len() / 2 {
+            self.buffer.drain(..at);
+            self.scanned = self.scanned.saturating_sub(at);
+            self.tails.retain(|t| t.end > at);
+            for tail in &mut self.tails {
+                tail.end -= at;
+            }
+            self.at = 0;
         }
-        self.at = 0;
         self.buffer.extend_from_slice(text);
     }
 
@@ -126,8 +130,7 @@ impl Text {
         let at = self.at;
         let Some(head) = head(self.buffer.get(at..)?) else {
             let end = self.line_end(at);
-            self.at = end + 1;
-            self.at = self.at.min(self.buffer.len());
+            self.at = (end + 1).min(self.buffer.len());
             let item = plain(self.buffer.get(at..end)?);
             if let Item::Entries { kept, .. } = item {
                 self.kept = Some(kept);

@@ -150,16 +150,16 @@ impl Cpu {
     /// Reads what is there, in a bounded amount. Says whether that was all.
     pub fn read(&mut self, to: &mut Context<'_>) -> bool {
         for _ in 0..READS {
-            let Ok(length) = self.file.get_ref().read(&mut self.buffer) else {
+            let length = match self.file.get_ref().read(&mut self.buffer) {
+                Ok(length) if length > 0 => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // Nothing more for now. Any other error comes again and again;
                 // what cannot be read is counted by the kernel in the end.
-                self.settle(to);
-                return true;
+                _ => {
+                    self.settle(to);
+                    return true;
+                }
             };
-            if length == 0 {
-                self.settle(to);
-                return true;
-            }
             match &mut self.decoder {
                 Decoder::Raw(_) => self.page(length, to),
                 Decoder::Text(counted) => {

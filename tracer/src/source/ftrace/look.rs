@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
@@ -95,6 +96,16 @@ impl Looks {
             })
     }
 
+    /// Numbers of the processes that are there.
+    pub fn pids(&self) -> Vec<u32> {
+        numbers(self.proc.root())
+    }
+
+    /// Numbers of a process's threads; none if it is gone.
+    pub fn tids(&self, pid: u32) -> Vec<u32> {
+        numbers(&self.proc.root().join(format!("{pid}/task")))
+    }
+
     /// Whether a process is there and has not ended.
     pub fn is_running(&self, id: ProcId) -> bool {
         let Ok(stat) = self.proc.stat(id.pid) else {
@@ -126,6 +137,14 @@ impl Lookup for Looks {
     fn absent(&self) -> Reason {
         Reason::Gone
     }
+}
+
+/// The entries of a directory whose names are numbers.
+fn numbers(dir: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// `/proc/PID/status`.

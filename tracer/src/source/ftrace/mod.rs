@@ -133,12 +133,21 @@ impl FtraceSource {
         };
         if options.whole_system {
             source.start()?;
+            // After it, so that nobody falls in between: the record of a process's
+            // own fork counts more than what is adopted here.
+            for pid in source.looks.pids() {
+                if let Some((id, parent)) = source.looks.process(pid) {
+                    let tids = source.looks.tids(pid);
+                    source.family.adopt(id, parent, &tids, false);
+                }
+            }
         }
         Ok(source)
     }
 
-    /// Follows a process that runs already and, if it is `root`, is the command,
-    /// held before its exec; and every descendant it will have.
+    /// Follows a process that runs already (`root`: the command, held before its
+    /// exec) with all of its threads, and every descendant that it will have.
+    /// Those that it has already are to be followed one by one.
     ///
     /// # Errors
     /// It is gone, or the kernel refuses.
@@ -147,10 +156,13 @@ impl FtraceSource {
             pid,
             error: io::ErrorKind::NotFound.into(),
         })?;
-        self.family.adopt(id, parent, root);
+        let tids = self.looks.tids(pid);
+        self.family.adopt(id, parent, &tids, root);
         // A write adds to the set. An empty set means everybody, so the events
         // come after it.
-        self.instance.write("set_event_pid", &pid.to_string())?;
+        for tid in tids {
+            self.instance.write("set_event_pid", &tid.to_string())?;
+        }
         if !self.following {
             self.start()?;
         }
@@ -329,7 +341,7 @@ fn formats(instance: &Instance) -> Result<Formats, FtraceError> {
     Ok(Formats::parse(texts.each_ref().map(String::as_str))?)
 }
 
-/// From `field: char data;	offset:16;	size:4080;`; a page where that is not understood.
+/// From `field: char data; offset:16; size:4080;`; a page where that is not understood.
 fn page_size(header: &str) -> usize {
     let number = |line: &str, key: &str| -> Option<usize> {
         let (_, rest) = line.split_once(key)?;

@@ -45,8 +45,19 @@ struct Seen {
     source: FtraceSource,
 }
 
-/// Runs a shell script; `reading` tells whether the buffer is read meanwhile.
-fn run(options: &Options, script: &str, arg: &Path, reading: bool) -> Seen {
+/// Runs a shell script and reads meanwhile; `see` is told of each event.
+fn run(options: &Options, script: &str, arg: &Path, see: impl FnMut(&Event)) -> Seen {
+    run_with(options, script, arg, async |source, child, out| {
+        read_until_end(source, child, out, see).await;
+    })
+}
+
+fn run_with(
+    options: &Options,
+    script: &str,
+    arg: &Path,
+    read: impl AsyncFnOnce(&mut FtraceSource, Child, &mut Vec<(u64, Event)>),
+) -> Seen {
     let argv = [
         OsString::from("/bin/sh"),
         "-c".into(),
@@ -55,21 +66,14 @@ fn run(options: &Options, script: &str, arg: &Path, reading: bool) -> Seen {
         arg.into(),
     ];
     let command = Command::resolve(&argv, None).unwrap();
-    let runtime = runtime();
-    runtime.block_on(async {
+    runtime().block_on(async {
         let mut source = FtraceSource::open(options).unwrap();
         let held = command.hold().unwrap();
         let pid = held.pid();
         source.follow(pid, true).unwrap();
         let child = held.release().unwrap();
         let mut out = Vec::new();
-        let mut last = 0;
-        if reading {
-            read_until_end(&mut source, child, &mut out, &mut last).await;
-        } else {
-            let mut child = child;
-            child.wait().unwrap();
-        }
+        read(&mut source, child, &mut out).await;
         source.finish(&mut out);
         assert!(out.is_sorted_by_key(|(order, _)| *order));
         let mut ts = 0;
@@ -93,8 +97,9 @@ async fn read_until_end(
     source: &mut FtraceSource,
     mut child: Child,
     out: &mut Vec<(u64, Event)>,
-    last: &mut u64,
+    mut see: impl FnMut(&Event),
 ) {
+    let mut complete_to = 0;
     loop {
         let ended = tokio::select! {
             _ = child.wait_async() => true,
@@ -105,10 +110,11 @@ async fn read_until_end(
         let drained = source.drain(out);
         for (_, event) in &out[from..] {
             assert!(event.ts() <= drained.complete_to, "{event:?}");
-            assert!(event.ts() > *last || from == 0, "{event:?} after {last}");
+            assert!(event.ts() >= complete_to, "{event:?} after {complete_to}");
+            see(event);
         }
-        assert!(drained.complete_to >= *last);
-        *last = drained.complete_to;
+        assert!(drained.complete_to >= complete_to);
+        complete_to = drained.complete_to;
         if ended {
             return;
         }
@@ -142,9 +148,19 @@ fn every_process_of_a_script_once_and_in_order() {
     if !root() {
         return;
     }
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("fifo");
+    let name = std::ffi::CString::new(fifo.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the name is a string that ends in NUL.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     for reader in READERS {
-        let script = "for i in 1 2 3 4 5; do /bin/sleep 0.01; (exit 3); done; exec /bin/sleep 0.05";
-        let seen = run(&options(reader), script, Path::new("/"), true);
+        let script = "for i in 1 2 3 4 5; do /bin/sleep 0.01; (exit 3); done; exec cat \"$1\"";
+        let seen = run(&options(reader), script, &fifo, |event| {
+            // It waits for somebody who writes until it was seen.
+            if matches!(event, Event::Exec(e) if e.comm.as_slice() == b"cat") {
+                fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+            }
+        });
         assert_eq!(
             count(&seen.events),
             (10, 7, 11),
@@ -171,15 +187,15 @@ fn every_process_of_a_script_once_and_in_order() {
                 _ => {}
             }
         }
-        // The last program lives long enough to be looked at.
+        // The last program waited to be looked at.
         let last = seen.events.iter().rev().find_map(|e| match e {
             Event::Exec(e) => Some(e),
             _ => None,
         });
         let last = last.unwrap();
         let argv: Vec<_> = last.argv.value().unwrap().iter().collect();
-        assert_eq!(argv, [&b"/bin/sleep"[..], b"0.05"]);
-        assert_eq!((last.uid, last.comm.as_slice()), (Some(0), &b"sleep"[..]));
+        assert_eq!(argv, [&b"cat"[..], fifo.as_os_str().as_encoded_bytes()]);
+        assert_eq!((last.uid, last.comm.as_slice()), (Some(0), &b"cat"[..]));
         assert!(last.cwd.value().is_some());
     }
 }
@@ -195,7 +211,9 @@ fn what_does_not_fit_is_counted() {
             ..options(reader)
         };
         let script = "i=0; while [ $i -lt 300 ]; do (:); i=$((i+1)); done";
-        let seen = run(&small, script, Path::new("/"), false);
+        let seen = run_with(&small, script, Path::new("/"), async |_, mut child, _| {
+            child.wait().unwrap();
+        });
         let read: u64 = seen.source.cpus.iter().map(Cpu::records).sum();
         // newtask, fork, exit of each; exec and exit of the shell.
         assert_eq!(read + lost(&seen.events), 3 * 300 + 2, "{reader:?}");
@@ -245,7 +263,7 @@ fn a_forged_name_makes_no_event() {
                     (name, pid)
                 }
             });
-            let seen = run(&options(reader), script, &at, true);
+            let seen = run(&options(reader), script, &at, |_| ());
             let (name, pid) = maker.join().unwrap();
             let pid: u32 = pid.parse().unwrap();
             assert_eq!(pid, seen.pid);
@@ -314,4 +332,49 @@ fn the_header_tells_the_size_of_a_page() {
     assert_eq!(page_size(&of(4080)), 4096);
     assert_eq!(page_size(&of(65520)), 65536);
     assert_eq!(page_size("what?"), 4096);
+}
+
+/// Threads of processes that ran before are no processes when they end.
+#[test]
+fn the_whole_system_is_seen() {
+    if !root() {
+        return;
+    }
+    let all = Options {
+        whole_system: true,
+        ..options(Reader::Raw)
+    };
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let _asked = stopped.recv();
+        // SAFETY: takes nothing.
+        unsafe { libc::gettid() }.cast_unsigned()
+    });
+    runtime().block_on(async {
+        let mut source = FtraceSource::open(&all).unwrap();
+        drop(stop);
+        let tid = thread.join().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        let mut out = Vec::new();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        let ended = |out: &[(u64, Event)]| {
+            let is = |e: &Event, of: u32| matches!(e, Event::Exit(x) if x.tid == of);
+            [tid, pid].map(|of| out.iter().any(|(_, e)| is(e, of)))
+        };
+        while ended(&out) != [true; 2] {
+            assert!(std::time::Instant::now() < deadline);
+            source.drain(&mut out);
+        }
+        for (_, event) in &out {
+            if let Event::Exit(e) = event {
+                assert!(
+                    e.tid != tid || (e.thread && e.id.pid == std::process::id()),
+                    "{e:?}"
+                );
+                assert!(e.tid != pid || (!e.thread && e.parent.is_some()), "{e:?}");
+            }
+        }
+    });
 }
