@@ -16,12 +16,15 @@ use crate::filter::select::{Select, Selected};
 use crate::launch::{Child, Command, Held, LaunchError, shell_code};
 use crate::model::{Bytes, ProcId};
 use crate::source::ebpf::{self, EbpfSource};
+use crate::source::ftrace::{self, FtraceSource};
 use crate::source::ptrace::{self, PtraceSource, RootEnd};
 use crate::sys::cgroup::Cgroups;
+use crate::sys::procfs::cpus;
 
 /// A source that watches the command, which is still held before its exec.
 pub enum Watch {
     Ebpf(Watching<EbpfSource>),
+    Ftrace(Watching<Selected<FtraceSource>>),
     Ptrace(Watching<Selected<PtraceSource>>),
 }
 
@@ -42,7 +45,7 @@ pub struct Watching<S> {
 pub fn watch(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     match options.backend {
         Backend::Ebpf => ebpf(options, command),
-        Backend::Ftrace => bail!("the ftrace source is not part of this version"),
+        Backend::Ftrace => ftrace(options, command),
         Backend::Ptrace => ptrace(options, command),
         Backend::Auto => best(options, command),
     }
@@ -52,7 +55,7 @@ pub fn watch(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 type Candidate = (&'static str, fn(&Trace, &Arc<Command>) -> Result<Watch>);
 
 /// The best first.
-const CANDIDATES: [Candidate; 2] = [("ebpf", ebpf), ("ptrace", ptrace)];
+const CANDIDATES: [Candidate; 3] = [("ebpf", ebpf), ("ftrace", ftrace), ("ptrace", ptrace)];
 
 fn best(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     // What is wrong in the options is so for every source.
@@ -105,6 +108,40 @@ fn ebpf(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 }
 
 const FORK: &str = "the command cannot be started: fork failed";
+
+fn ftrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
+    // Users and cgroups are known of those only that live long enough to be looked
+    // at, statuses of nobody: filters by them would hide what should be shown.
+    let beyond = [
+        ("--uid-filter", !options.uid_filter.is_empty()),
+        ("--cgroup", !options.cgroup.is_empty()),
+        ("--failed", options.failed),
+        ("--env", options.env),
+        ("--failed-execs", options.failed_execs),
+        ("--signals", options.signals),
+        ("--debug-bpf", options.debug_bpf),
+    ];
+    if let Some((option, _)) = beyond.iter().find(|(_, asked)| *asked) {
+        bail!("{option} is beyond what ftrace records; leave it out, or use --backend ebpf");
+    }
+    let select = selection(options)?;
+    let mut source = FtraceSource::open(&ftrace::Options {
+        buffer_kib: options.ring_size / 1024 / cpus(),
+        max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
+        threads: options.threads,
+        whole_system: false,
+        kthreads: options.kthreads,
+        reader: ftrace::Reader::Raw,
+    })?;
+    let held = command.hold().context(FORK)?;
+    Ok(Watch::Ftrace(Watching {
+        name: "ftrace",
+        root: source.follow(held.pid(), true)?,
+        source: Selected::new(source, select),
+        held,
+        told: None,
+    }))
+}
 
 fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     let beyond = [

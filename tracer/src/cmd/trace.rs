@@ -62,6 +62,7 @@ async fn trace(options: &Trace, command: &Arc<Command>, pipeline: Pipeline) -> R
     let signals = Signals::new()?;
     match backend::watch(options, command)? {
         Watch::Ebpf(w) => report(options, w, pipeline, signals).await,
+        Watch::Ftrace(w) => report(options, w, pipeline, signals).await,
         Watch::Ptrace(w) => report(options, w, pipeline, signals).await,
     }
 }
