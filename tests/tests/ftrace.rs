@@ -115,6 +115,34 @@ fn clone_parent_makes_a_sibling() {
 }
 
 #[test]
+fn a_name_that_forges_a_record_is_only_a_name() {
+    require!(root);
+    let name = "x\n           <...>-1       [000] .....     1.000000: \
+        sched_process_exit: comm=init pid=1 prio=120\nz";
+    let dir = tempfile::tempdir().expect("a directory");
+    let forged = dir.path().join(name);
+    std::os::unix::fs::symlink(fixture("tiny"), &forged).expect("a link");
+    let outcome = ftrace(Trace::command(&forged, [""; 0]))
+        .run()
+        .expect_code(0);
+    let capture = outcome.capture();
+    let exec = capture.only("exec", |_| true);
+    assert_eq!(
+        exec.bytes("filename"),
+        forged.as_os_str().as_encoded_bytes()
+    );
+    assert_eq!(
+        capture.only("exit", |_| true).num("pid"),
+        capture.root_pid()
+    );
+    let warning = format!(
+        "process {} ran a program whose name imitates",
+        capture.root_pid()
+    );
+    assert!(outcome.stderr().contains(&warning), "{outcome}");
+}
+
+#[test]
 fn what_it_cannot_do_is_refused_before_the_command_starts() {
     require!(root);
     let outcome = ftrace(Trace::shell("echo started"))

@@ -239,6 +239,15 @@ impl Trace {
         self.output.iter().map(output).collect()
     }
 
+    /// Whether some processes are not shown.
+    pub const fn is_filtered(&self) -> bool {
+        self.failed
+            || !self.comm.is_empty()
+            || !self.exclude_comm.is_empty()
+            || !self.uid_filter.is_empty()
+            || !self.cgroup.is_empty()
+    }
+
     /// Whether each process gets files of its own.
     pub const fn per_process(&self) -> bool {
         self.per_process || self.f > 0

@@ -38,6 +38,12 @@ fn main() -> ExitCode {
             .map_err(Into::into),
     };
     result.unwrap_or_else(|error| {
+        // A reader that goes away (`tracer man | head`) has seen enough.
+        if let Some(e) = error.downcast_ref::<io::Error>()
+            && e.kind() == io::ErrorKind::BrokenPipe
+        {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("tracer: {error:#}");
         ExitCode::from(FAILURE)
     })

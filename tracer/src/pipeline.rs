@@ -1,9 +1,12 @@
 //! From a source's events to the sinks: order, process table, rows, counts.
 
+use std::path::Path;
+
 use crate::model::{End, Event, Meta, ProcId, Process};
 use crate::sink::Sink;
 use crate::source::Drained;
 use crate::state::{Reorder, Table};
+use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 
 /// The source is not read while a sink is this far behind, bytes: what is lost
 /// then is lost in the kernel's buffer, where it is counted.
@@ -98,10 +101,21 @@ impl Pipeline {
         self.table.awaits_finals()
     }
 
-    /// Events that came out of order although their time had been released;
-    /// a fault of tracer itself.
-    pub fn late(&self) -> u64 {
-        self.reorder.late()
+    /// The end of a process may be among what was lost: then it is not there any more.
+    fn sweep(&mut self, ts: u64) {
+        if !in_initial_pid_namespace() {
+            // The pids of our /proc are not those of the events.
+            return;
+        }
+        let proc = Proc::at(Path::new("/proc"));
+        let is_alive = |id: &ProcId| proc.stat(id.pid).is_ok_and(|s| s.id.matches(id));
+        let Self {
+            table,
+            sinks,
+            failed,
+            ..
+        } = self;
+        table.sweep(ts, is_alive, &mut |p| row(sinks, failed, &p));
     }
 
     /// Passes on the source's last events and everything that waits. Returns
@@ -112,6 +126,15 @@ impl Pipeline {
             empty: true,
         };
         self.take(events, all);
+        if self.reorder.late() > 0 {
+            eprintln!(
+                "tracer: {} events came late and stand out of order: the clocks of this machine's CPUs disagree",
+                self.reorder.late()
+            );
+        }
+        if self.end.lost > 0 {
+            self.sweep(ts);
+        }
         let Self {
             table,
             sinks,

@@ -7,7 +7,7 @@ const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 /// Ring buffers, capabilities of BPF's own and `start_boottime` are all there.
-const OLDEST: (u32, u32) = (5, 10);
+const OLDEST: (u32, u32) = (5, 17);
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = vec![version(facts), capabilities(facts), syscall(facts)];
@@ -29,8 +29,8 @@ fn version(facts: &Facts) -> Finding {
         _ => Finding::missing(
             name,
             format!("Linux {}", facts.kernel),
-            "eBPF as tracer uses it came with Linux 5.10",
-            "run Linux 5.10 or later, or use --backend ptrace",
+            "eBPF as tracer uses it (bpf_loop) came with Linux 5.17",
+            "run Linux 5.17 or later, or use --backend ptrace",
         ),
     }
 }

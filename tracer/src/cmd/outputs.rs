@@ -30,6 +30,7 @@ pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
     // What goes to a file has no colours and no width.
     let for_files = TreeOptions {
         full: tree == TreeStyle::Full,
+        filtered: options.is_filtered(),
         ..TreeOptions::default()
     };
     for (to, encoding) in options.outputs()? {

@@ -35,6 +35,8 @@ pub struct TreeOptions {
     /// A line for every process (`--tree=full`).
     pub full: bool,
     pub style: Style,
+    /// Filters hide some processes: what is not there is not missing.
+    pub filtered: bool,
     /// Columns of the terminal; absent where it is none: lines keep their length.
     pub width: Option<usize>,
 }
@@ -131,6 +133,7 @@ impl Sink for Tree {
             meta: self.meta.as_ref(),
             end,
             depth,
+            filtered: self.options.filtered,
         };
         summary::write(&mut text, self.options.style, &facts);
         self.out.write_all(text.as_bytes())?;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Args, Bytes, Comm, Field, Precision, ProcId, Reason};
@@ -135,6 +136,13 @@ impl Proc {
     pub fn kernel_number(&self, name: &str) -> Option<u64> {
         self.sysctl(name).ok()?.parse().ok()
     }
+}
+
+/// Whether our pids are those that the kernel itself uses.
+pub fn in_initial_pid_namespace() -> bool {
+    /// `PROC_PID_INIT_INO` of the kernel's include/linux/proc_ns.h.
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL)
 }
 
 /// CPUs that are online.

@@ -31,7 +31,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
     #[error(
-        "tracefs cannot be opened: {0}; it needs root and CONFIG_TRACING: \
+        "tracefs, where ftrace is, cannot be opened: {0}; it needs root and CONFIG_TRACING: \
          `sudo tracer ...`, or use --backend ptrace"
     )]
     Open(io::Error),

@@ -51,6 +51,8 @@ pub struct Family {
     threads: FxHashMap<u32, u32>,
     /// Flags and time of clone calls whose fork record is still to come.
     clones: FxHashMap<u32, (u64, u64)>,
+    /// Who began all this, and watches: not in the records, but there.
+    outside: Option<ProcId>,
     /// Tell of threads, too.
     tell_threads: bool,
 }
@@ -68,6 +70,9 @@ impl Family {
         let pid = id.pid;
         let others: FxHashSet<u32> = tids.iter().copied().filter(|tid| *tid != pid).collect();
         self.forget(pid);
+        if root {
+            self.outside = parent;
+        }
         self.threads.extend(others.iter().map(|tid| (*tid, pid)));
         self.processes.insert(
             pid,
@@ -132,6 +137,15 @@ impl Family {
             process.others.insert(tid);
         }
         process
+    }
+
+    /// The parent of a process as long as it has not ended; who is it after that
+    /// the records do not say.
+    fn still(&self, parent: Option<ProcId>) -> Option<ProcId> {
+        parent.filter(|parent| {
+            let known = self.processes.get(&parent.pid);
+            known.is_some_and(|known| known.id == *parent) || self.outside == Some(*parent)
+        })
     }
 
     fn newtask(&mut self, r: &Record<Bytes>, child: u32, flags: u64, lookup: &mut impl Lookup) {
@@ -236,6 +250,7 @@ impl Family {
         for tid in gone {
             self.threads.remove(&tid);
         }
+        let parent = self.still(parent);
         let comm = match &look {
             Some(look) => look.comm,
             None => name_of(filename.as_slice()),
@@ -298,14 +313,14 @@ impl Family {
             process.others.remove(&r.tid);
         }
         let last = group_dead.unwrap_or(!process.leader && process.others.is_empty());
-        let exit = Exit {
+        let mut exit = Exit {
             ts: r.ts,
             cpu: Some(r.cpu),
             id: process.id,
             tid: r.tid,
             thread: !last,
             thread_start: None,
-            parent: process.parent,
+            parent: None,
             orig_parent: process.parent,
             comm,
             status: None,
@@ -322,6 +337,7 @@ impl Family {
             kthread: process.kthread,
             root: process.root,
         };
+        exit.parent = self.still(exit.orig_parent);
         self.threads.remove(&r.tid);
         if last {
             self.forget(pid);

@@ -247,3 +247,32 @@ fn a_lost_fork_leaves_a_process_without_parent() {
     };
     assert_eq!((exec.id, end.parent, end.threads), (end.id, None, None));
 }
+
+#[test]
+fn an_orphan_s_new_parent_is_not_guessed() {
+    let records = [
+        record(1, 10, newtask(20, 0)),
+        record(2, 10, fork(20)),
+        record(3, 20, newtask(30, 0)),
+        record(4, 20, fork(30)),
+        record(5, 20, exit(Some(true))),
+        record(6, 30, exec(30)),
+        record(7, 30, exit(Some(true))),
+    ];
+    let events = events(records, false);
+    let [
+        Event::Fork(_),
+        Event::Fork(fork),
+        Event::Exit(first),
+        Event::Exec(exec),
+        Event::Exit(end),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (end.orig_parent, end.parent, exec.parent),
+        (Some(fork.parent), None, None)
+    );
+    assert!(first.parent.is_some(), "its own is still there");
+}

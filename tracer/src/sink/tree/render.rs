@@ -63,10 +63,14 @@ impl<'a> Renderer<'a> {
             return Ok(depth);
         }
         let strangers = self.forest.root.is_some();
+        let strangers_are = match self.options.filtered && !self.lost {
+            true => "(parent filtered out)",
+            false => "(parent unknown)",
+        };
         if strangers {
             self.options
                 .style
-                .paint(&mut self.line, Paint::Note, "(parent unknown)");
+                .paint(&mut self.line, Paint::Note, strangers_are);
             self.end_line(out)?;
         }
         let forest = self.forest;

@@ -21,6 +21,8 @@ pub struct Facts<'a> {
     pub end: &'a End,
     /// Levels of the deepest tree.
     pub depth: usize,
+    /// Filters hide some processes.
+    pub filtered: bool,
 }
 
 /// Appends the summary, with an empty line before it.
@@ -30,7 +32,7 @@ pub fn write(out: &mut String, style: Style, facts: &Facts<'_>) {
     let lines = [
         counts(facts, recorded().count()),
         times(facts),
-        programs(recorded()),
+        programs(recorded(), facts.filtered),
     ];
     for line in lines {
         out.push_str(&line);
@@ -45,13 +47,16 @@ pub fn write(out: &mut String, style: Style, facts: &Facts<'_>) {
 }
 
 fn counts(facts: &Facts<'_>, processes: usize) -> String {
-    let mut line = format!(
-        "{}, {}, at most {} at a time, {} deep",
-        plural(processes as u64, "process", "processes"),
-        plural(facts.end.execs, "exec", "execs"),
-        most_at_a_time(facts.nodes),
-        plural(facts.depth as u64, "level", "levels"),
-    );
+    let shown = plural(processes as u64, "process", "processes");
+    let depth = plural(facts.depth as u64, "level", "levels");
+    let mut line = match facts.filtered {
+        true => format!("{shown} shown, {depth} deep; the filters hide the others"),
+        false => format!(
+            "{shown}, {}, at most {} at a time, {depth} deep",
+            plural(facts.end.execs, "exec", "execs"),
+            most_at_a_time(facts.nodes),
+        ),
+    };
     let running = facts
         .nodes
         .iter()
@@ -104,7 +109,7 @@ fn times(facts: &Facts<'_>) -> String {
         Some(ns) => format!("wall {}, cpu {cpu}", Time(ns)),
         None => format!("wall -, cpu {cpu}"),
     };
-    if let Some(wall) = wall.filter(|w| *w > 0 && cpu.known > 0) {
+    if let Some(wall) = wall.filter(|w| *w > 0 && cpu.known > 0 && !facts.filtered) {
         let bound = if cpu.partial > 0 { "≥" } else { "" };
         let _ = write!(
             line,
@@ -118,7 +123,7 @@ fn times(facts: &Facts<'_>) -> String {
     line
 }
 
-fn programs<'a>(nodes: impl Iterator<Item = &'a Node>) -> String {
+fn programs<'a>(nodes: impl Iterator<Item = &'a Node>, filtered: bool) -> String {
     let mut by_name: FxHashMap<&str, (Cpu, u64)> = FxHashMap::default();
     for n in nodes {
         let (cpu, count) = by_name.entry(&n.name).or_default();
@@ -129,6 +134,9 @@ fn programs<'a>(nodes: impl Iterator<Item = &'a Node>) -> String {
         .into_iter()
         .filter(|(_, (cpu, _))| cpu.known > 0)
         .collect();
+    if ranked.is_empty() && filtered {
+        return "most cpu: -".into();
+    }
     if ranked.is_empty() {
         return "most cpu: not known to this source".into();
     }

@@ -54,6 +54,7 @@ fn lines_of(text: &str) -> Vec<String> {
 const FULL: TreeOptions = TreeOptions {
     full: true,
     style: Style { color: false },
+    filtered: false,
     width: None,
 };
 const FOLDED: TreeOptions = TreeOptions {

@@ -21,6 +21,8 @@ use crate::source::{Drained, Source};
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
+/// How often losses are looked for that no record shows, ns.
+const LOOK: u64 = 1_000_000_000;
 
 /// The eBPF source: programs attached, ring open.
 pub struct EbpfSource {
@@ -30,6 +32,8 @@ pub struct EbpfSource {
     decoder: Decoder,
     logger: Option<EbpfLogger<&'static dyn Log>>,
     malformed: u64,
+    /// When to look again for losses of the tracked set, boot ns.
+    next_look: u64,
 }
 
 impl EbpfSource {
@@ -56,6 +60,7 @@ impl EbpfSource {
             decoder,
             logger,
             malformed: 0,
+            next_look: 0,
         })
     }
 
@@ -95,6 +100,14 @@ impl Source for EbpfSource {
             };
             if self.decoder.decode(&record, &mut emit).is_err() {
                 self.malformed += 1;
+            }
+        }
+        if now >= self.next_look {
+            // Processes that are not followed leave no record at all.
+            self.next_look = now + LOOK;
+            let counters = self.loaded.counters().unwrap_or_default();
+            if let Some(lost) = self.decoder.table_losses(&counters, now) {
+                out.push((0, Event::Lost(lost)));
             }
         }
         let consumed = self.positions.consumer();

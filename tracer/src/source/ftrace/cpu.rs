@@ -196,7 +196,7 @@ impl Cpu {
             if let Body::Exec { filename, .. } = record.body {
                 let lines = looks_like_records(filename);
                 if lines > 0 {
-                    to.forgers.tell(tid, lines);
+                    to.forgers.note(tid, lines);
                 }
             }
             let record = record.map_name(Bytes::from);
@@ -225,7 +225,7 @@ impl Cpu {
                 Some(Item::Record(record)) => {
                     counted.waiting.push(record.map_name(Bytes::from));
                 }
-                Some(Item::Forged { tid, lines, .. }) => to.forgers.tell(tid, lines),
+                Some(Item::Forged { tid, lines, .. }) => to.forgers.note(tid, lines),
                 Some(Item::Lost { count, .. }) => {
                     let at = counted.waiting.len();
                     if let Some(count) = self.newly_lost(count, to.instance)
@@ -261,7 +261,7 @@ impl Cpu {
         if found > given {
             for record in &records {
                 if matches!(record.body, Body::Exec { .. }) {
-                    to.forgers.tell(record.tid, found - given);
+                    to.forgers.note(record.tid, found - given);
                 }
             }
             let count = given + losses.iter().map(|(_, count)| count).sum::<u64>();

@@ -169,13 +169,13 @@ impl FtraceSource {
         Ok(id)
     }
 
-    /// Processes whose names imitate records. Each was told of on stderr.
+    /// Processes whose names imitate records.
     pub const fn forgers(&self) -> &Forgers {
         &self.forgers
     }
 
     /// Records that could not be read: faults of tracer itself.
-    pub fn malformed(&self) -> u64 {
+    fn malformed(&self) -> u64 {
         self.cpus.iter().map(Cpu::malformed).sum()
     }
 
@@ -283,15 +283,6 @@ impl Source for FtraceSource {
         Ok(self.family.alive().any(|id| looks.is_running(id)))
     }
 
-    fn remarks(&mut self) -> Vec<String> {
-        match self.malformed() {
-            0 => Vec::new(),
-            n => vec![format!(
-                "{n} records of ftrace could not be read and are not shown"
-            )],
-        }
-    }
-
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         // If it cannot be stopped, what comes from now on is just not read.
         let _on = self.instance.write("tracing_on", "0");
@@ -305,6 +296,17 @@ impl Source for FtraceSource {
                 out.push((self.order, Event::Lost(loss(now, cpu.number(), count))));
             }
         }
+    }
+
+    fn remarks(&mut self) -> Vec<String> {
+        let mut remarks: Vec<String> = self.forgers.remarks().collect();
+        let malformed = self.malformed();
+        if malformed > 0 {
+            remarks.push(format!(
+                "{malformed} records could not be read; this is a fault of tracer, please report it"
+            ));
+        }
+        remarks
     }
 }
 
