@@ -22,6 +22,10 @@ use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::cpus;
 
 /// A source that watches the command, which is still held before its exec.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and it is moved once"
+)]
 pub enum Watch {
     Ebpf(Watching<EbpfSource>),
     Ftrace(Watching<Selected<FtraceSource>>),
@@ -110,48 +114,58 @@ fn ebpf(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 const FORK: &str = "the command cannot be started: fork failed";
 
 fn ftrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
-    // Users and cgroups are known of those only that live long enough to be looked
-    // at, statuses of nobody: filters by them would hide what should be shown.
-    let beyond = [
-        ("--uid-filter", !options.uid_filter.is_empty()),
-        ("--cgroup", !options.cgroup.is_empty()),
-        ("--failed", options.failed),
-        ("--env", options.env),
-        ("--failed-execs", options.failed_execs),
-        ("--signals", options.signals),
-        ("--debug-bpf", options.debug_bpf),
-    ];
-    if let Some((option, _)) = beyond.iter().find(|(_, asked)| *asked) {
-        bail!("{option} is beyond what ftrace records; leave it out, or use --backend ebpf");
-    }
-    let select = selection(options)?;
-    let mut source = FtraceSource::open(&ftrace::Options {
+    refuse(
+        "ftrace records",
+        &[
+            ("--env", options.env),
+            ("--failed-execs", options.failed_execs),
+            ("--signals", options.signals),
+            // Users and cgroups are known of those only that live long enough to be
+            // looked at, statuses of nobody: such filters would hide what is to be shown.
+            ("--uid-filter", !options.uid_filter.is_empty()),
+            ("--cgroup", !options.cgroup.is_empty()),
+            ("--failed", options.failed),
+            ("--debug-bpf", options.debug_bpf),
+        ],
+    )?;
+    let ftrace = ftrace::Options {
         buffer_kib: options.ring_size / 1024 / cpus(),
         max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
         threads: options.threads,
         whole_system: false,
         kthreads: options.kthreads,
         reader: ftrace::Reader::Raw,
-    })?;
+    };
+    let select = selection(options)?;
+    let mut source = FtraceSource::open(&ftrace)?;
     let held = command.hold().context(FORK)?;
+    let root = source.follow(held.pid(), true)?;
     Ok(Watch::Ftrace(Watching {
         name: "ftrace",
-        root: source.follow(held.pid(), true)?,
         source: Selected::new(source, select),
+        root,
         held,
         told: None,
     }))
 }
 
-fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
-    let beyond = [
-        ("--failed-execs", options.failed_execs),
-        ("--kthreads", options.kthreads),
-        ("--debug-bpf", options.debug_bpf),
-    ];
-    if let Some((option, _)) = beyond.iter().find(|(_, asked)| *asked) {
-        bail!("{option} is beyond what ptrace can do; leave it out, or use --backend ebpf as root");
+/// What a source cannot do must not be left out silently.
+fn refuse(source: &str, options: &[(&str, bool)]) -> Result<()> {
+    if let Some((option, _)) = options.iter().find(|(_, asked)| *asked) {
+        bail!("{option} is beyond what {source}; leave it out, or use --backend ebpf as root");
     }
+    Ok(())
+}
+
+fn ptrace(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
+    refuse(
+        "ptrace can do",
+        &[
+            ("--failed-execs", options.failed_execs),
+            ("--kthreads", options.kthreads),
+            ("--debug-bpf", options.debug_bpf),
+        ],
+    )?;
     let select = selection(options)?;
     if options.ring_size != RING_SIZE {
         eprintln!("tracer: --ring-size has no effect: ptrace has no such buffer");
