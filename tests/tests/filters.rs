@@ -255,33 +255,6 @@ fn an_argv_of_two_mebibytes() {
 }
 
 #[test]
-fn failed_execs_have_their_errno() {
-    require!(ebpf_is_tested);
-    let trace = Trace::bare();
-    let dir = trace.dir().to_owned();
-    let outcome = Trace::fixture("failexec", [dir.as_os_str()])
-        .option("--failed-execs")
-        .run()
-        .expect_code(0);
-    let stdout = outcome.stdout();
-    let truth: Vec<(u64, &str)> = stdout
-        .lines()
-        .filter_map(|l| l.strip_prefix("FAILED ")?.split_once(' '))
-        .map(|(errno, path)| (errno.parse().expect("a number"), path))
-        .collect();
-    let capture = outcome.capture();
-    let seen: Vec<(u64, &str)> = capture
-        .of("exec_failed")
-        .map(|e| (e.num("errno"), e.text("filename")))
-        .collect();
-    assert_eq!(seen, truth);
-    for failed in capture.of("exec_failed") {
-        assert_eq!(failed.list("argv")[1..], [&b"one"[..], b"two words"]);
-        assert_eq!(failed.num("pid"), capture.root_pid());
-    }
-}
-
-#[test]
 fn signals_name_their_sender() {
     require!(knows_ends);
     let outcome = Trace::fixture("killer", [""; 0])

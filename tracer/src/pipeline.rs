@@ -53,7 +53,7 @@ impl Pipeline {
     /// Takes one drain's events and passes on those that are complete.
     pub fn take(&mut self, events: &mut Vec<(u64, Event)>, drained: Drained) {
         for (order, event) in events.drain(..) {
-            self.reorder.push_at(order, event);
+            self.reorder.push(order, event);
         }
         self.applied = self.applied.max(drained.complete_to);
         while let Some(event) = self.reorder.pop(drained.complete_to) {

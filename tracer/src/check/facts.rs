@@ -223,12 +223,18 @@ fn try_ptrace() -> Result<(), i32> {
     let errno = |e: io::Error| e.raw_os_error().unwrap_or(libc::EIO);
     let command = Command::resolve(&["/proc/self/exe".into()], None).map_err(|_| libc::ENOENT)?;
     let held = command.hold().map_err(errno)?;
+    let pid = held.pid().cast_signed();
     let null = std::ptr::null_mut::<u8>();
     // SAFETY: the pid is that of our own child; no memory is involved.
-    match unsafe { libc::ptrace(libc::PTRACE_SEIZE, held.pid().cast_signed(), null, null) } {
+    let result = match unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, null, null) } {
         0 => Ok(()),
         _ => Err(last_errno()),
-    }
+    };
+    // It ends now; a command that is traced next must not find it as a sibling.
+    drop(held);
+    // SAFETY: our own child, which nobody else waits for; its status is not asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+    result
 }
 
 fn last_errno() -> i32 {

@@ -41,9 +41,18 @@ impl Known {
             cancelled: offsets.task_ioac_cancelled != NONE,
             run_delay: offsets.task_run_delay != NONE,
             blkio_delay: flags & opt::DELAYACCT != 0,
+            // All that the kernel side's walk needs.
             cwd: offsets.task_fs != NONE
+                && offsets.fs_pwd_mnt != NONE
                 && offsets.fs_pwd_dentry != NONE
-                && offsets.dentry_name != NONE,
+                && offsets.fs_root_mnt != NONE
+                && offsets.fs_root_dentry != NONE
+                && offsets.dentry_parent != NONE
+                && offsets.dentry_name != NONE
+                && offsets.mount_mnt != NONE
+                && offsets.mount_parent != NONE
+                && offsets.mount_mountpoint != NONE
+                && offsets.vfsmount_root != NONE,
         }
     }
 }

@@ -54,7 +54,6 @@ impl Ord for Entry {
 pub struct Reorder {
     run: VecDeque<Entry>,
     strays: BinaryHeap<Entry>,
-    pushed: u64,
     released: u64,
     late: u64,
 }
@@ -64,15 +63,9 @@ impl Reorder {
         Self::default()
     }
 
-    /// Adds an event; of two with equal `ts` the one pushed first comes first.
-    pub fn push(&mut self, event: Event) {
-        self.pushed += 1;
-        self.push_at(self.pushed, event);
-    }
-
-    /// Adds an event that has a place of its own, by which equal `ts` are told
-    /// apart. Not to be mixed with [`Self::push`].
-    pub fn push_at(&mut self, order: u64, event: Event) {
+    /// Adds an event; `order` is its place in the source's own order, by which
+    /// equal `ts` are told apart.
+    pub fn push(&mut self, order: u64, event: Event) {
         let entry = Entry {
             ts: event.ts(),
             order,
@@ -159,15 +152,16 @@ mod tests {
     #[test]
     fn only_what_is_complete_leaves_and_ties_keep_their_order() {
         let mut r = Reorder::new();
+        let push = |r: &mut Reorder, ts, pid| r.push(u64::from(pid), gone(ts, pid));
         for (ts, pid) in [(10, 1), (30, 2), (20, 3), (20, 4), (30, 5)] {
-            r.push(gone(ts, pid));
+            push(&mut r, ts, pid);
         }
         assert!(pids(released(&mut r, 9)).is_empty());
         assert_eq!(pids(released(&mut r, 20)), [1, 3, 4]);
-        r.push(gone(25, 6));
-        r.push(gone(20, 7));
+        push(&mut r, 25, 6);
+        push(&mut r, 20, 7);
         assert_eq!(r.late(), 0);
-        r.push(gone(19, 8));
+        push(&mut r, 19, 8);
         assert_eq!(r.late(), 1);
         assert_eq!(pids(released(&mut r, 29)), [8, 7, 6]);
         assert_eq!(r.len(), 2);
@@ -178,9 +172,9 @@ mod tests {
     #[test]
     fn a_place_of_its_own_decides_ties() {
         let mut r = Reorder::new();
-        r.push_at(5, gone(10, 1));
-        r.push_at(3, gone(10, 2));
-        r.push_at(9, gone(10, 3));
+        r.push(5, gone(10, 1));
+        r.push(3, gone(10, 2));
+        r.push(9, gone(10, 3));
         assert_eq!(pids(released(&mut r, u64::MAX)), [2, 1, 3]);
     }
 
@@ -190,7 +184,7 @@ mod tests {
             let mut r = Reorder::new();
             let mut truth: Vec<(u64, u32)> = ts.iter().copied().zip(0u32..).collect();
             for (ts, pid) in &truth {
-                r.push(gone(*ts, *pid));
+                r.push(u64::from(*pid), gone(*ts, *pid));
             }
             truth.sort_by_key(|(ts, _)| *ts);
             let mut got = Vec::new();

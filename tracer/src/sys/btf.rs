@@ -39,7 +39,6 @@ pub struct Btf<'a> {
     /// Name hash and id of each struct and union that has a name.
     structs: Vec<(u32, u32)>,
     typedefs: Vec<(u32, u32)>,
-    enums: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -112,7 +111,6 @@ impl<'a> Btf<'a> {
             starts: Vec::with_capacity(types.len() / 20),
             structs: Vec::with_capacity(types.len() / 256),
             typedefs: Vec::with_capacity(types.len() / 256),
-            enums: Vec::with_capacity(types.len() / 1024),
         };
         btf.walk()?;
         Ok(btf)
@@ -143,7 +141,6 @@ impl<'a> Btf<'a> {
                     let h = hash(self.name(ty.name)?);
                     self.typedefs.push((h, id));
                 }
-                kind::ENUM | kind::ENUM64 => self.enums.push(id),
                 _ => {}
             }
             at = ty.tail.saturating_add(each);
@@ -266,22 +263,21 @@ impl<'a> Btf<'a> {
         Ok(None)
     }
 
-    /// Bit offset and type id of `path` from the start of `ty`.
-    fn follow(&self, ty: Type, path: &str, fuel: &mut u32) -> Result<Option<(u64, u32)>, BtfError> {
-        let (mut at, mut here, mut id) = (0, Some(ty), 0);
+    /// Bit offset of `path` from the start of `ty`.
+    fn follow(&self, ty: Type, path: &str, fuel: &mut u32) -> Result<Option<u64>, BtfError> {
+        let (mut at, mut here) = (0, Some(ty));
         for name in path.split('.') {
             let Some(ty) = here else { return Ok(None) };
-            let Some((bits, member_id)) = self.member(ty, name.as_bytes(), 0, fuel)? else {
+            let Some((bits, id)) = self.member(ty, name.as_bytes(), 0, fuel)? else {
                 return Ok(None);
             };
             at += bits;
-            id = member_id;
             here = self.bare(id, fuel)?;
         }
-        Ok(Some((at, id)))
+        Ok(Some(at))
     }
 
-    fn locate(&self, structure: &str, path: &str) -> Result<Option<(u64, u32)>, BtfError> {
+    fn locate(&self, structure: &str, path: &str) -> Result<Option<u64>, BtfError> {
         let mut fuel = FUEL;
         for ty in self.named(&self.structs, structure)? {
             if let Some(found) = self.follow(ty, path, &mut fuel)? {
@@ -296,7 +292,7 @@ impl<'a> Btf<'a> {
     /// anonymous ones as if they were the outer's own. `None`: there is no
     /// such member, or it is a bitfield.
     pub fn member_offset(&self, structure: &str, path: &str) -> Result<Option<u32>, BtfError> {
-        let Some((bits, _)) = self.locate(structure, path)? else {
+        let Some(bits) = self.locate(structure, path)? else {
             return Ok(None);
         };
         if bits % 8 != 0 {
@@ -313,78 +309,6 @@ impl<'a> Btf<'a> {
             .named(&self.structs, structure)?
             .first()
             .map(|ty| ty.size_or_type))
-    }
-
-    /// Element size in bytes and number of elements of the array at `path`;
-    /// `None`: it is absent or no array. A flexible array has 0 elements.
-    pub fn array(&self, structure: &str, path: &str) -> Result<Option<(u32, u32)>, BtfError> {
-        let mut fuel = FUEL;
-        let Some((_, id)) = self.locate(structure, path)? else {
-            return Ok(None);
-        };
-        let Some(ty) = self.bare(id, &mut fuel)? else {
-            return Ok(None);
-        };
-        if ty.kind != kind::ARRAY {
-            return Ok(None);
-        }
-        let (element, count) = self.array_tail(ty)?;
-        Ok(self.size(element, &mut fuel)?.map(|size| (size, count)))
-    }
-
-    /// Element type id and count of an array type.
-    fn array_tail(&self, ty: Type) -> Result<(u32, u32), BtfError> {
-        let read = |n| u32_at(self.types, ty.tail + n).ok_or(BtfError::Damaged("array"));
-        Ok((read(0)?, read(8)?))
-    }
-
-    fn size(&self, mut id: u32, fuel: &mut u32) -> Result<Option<u32>, BtfError> {
-        let mut times = 1_u32;
-        loop {
-            let Some(ty) = self.bare(id, fuel)? else {
-                return Ok(None);
-            };
-            let one = match ty.kind {
-                kind::INT
-                | kind::STRUCT
-                | kind::UNION
-                | kind::ENUM
-                | kind::ENUM64
-                | kind::FLOAT => ty.size_or_type,
-                kind::PTR => size_of::<usize>() as u32,
-                kind::ARRAY => {
-                    let (element, count) = self.array_tail(ty)?;
-                    times = times
-                        .checked_mul(count)
-                        .ok_or(BtfError::Damaged("array size"))?;
-                    id = element;
-                    continue;
-                }
-                _ => return Ok(None),
-            };
-            return one
-                .checked_mul(times)
-                .map(Some)
-                .ok_or(BtfError::Damaged("array size"));
-        }
-    }
-
-    /// Value of the enumerator `name`, of whatever enum (32-bit ones).
-    pub fn enum_value(&self, name: &str) -> Result<Option<i32>, BtfError> {
-        for id in &self.enums {
-            let Some(ty) = self.by_id(*id)?.filter(|ty| ty.kind == kind::ENUM) else {
-                continue;
-            };
-            for i in 0..ty.vlen as usize {
-                let read = |n| {
-                    u32_at(self.types, ty.tail + i * 8 + n).ok_or(BtfError::Damaged("enumerator"))
-                };
-                if self.is_named(read(0)?, name.as_bytes()) {
-                    return Ok(Some(read(4)?.cast_signed()));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Number of parameters of the function that the typedef `name` points to,

@@ -23,7 +23,12 @@ pub struct Stat {
     pub ppid: u32,
     pub comm: Comm,
     pub kthread: bool,
+    /// It has ended and waits to be reaped.
+    pub zombie: bool,
 }
+
+/// How often the arguments of a program that exec is just loading are asked for.
+const PATIENCE: usize = 64;
 
 /// `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
 const PF_KTHREAD: u64 = 0x0020_0000;
@@ -79,20 +84,24 @@ impl Proc {
                 .read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        match read() {
-            Ok(mut bytes) if bytes.len() > max => {
-                bytes.truncate(max);
-                Field::Truncated(Args(bytes.into()))
+        for _ in 0..PATIENCE {
+            match read() {
+                Ok(mut bytes) if bytes.len() > max => {
+                    bytes.truncate(max);
+                    return Field::Truncated(Args(bytes.into()));
+                }
+                // Linux gives every program one argument at least. So this is a
+                // kernel thread, a zombie, or a program that exec is just loading.
+                Ok(bytes) if bytes.is_empty() => match self.stat(pid) {
+                    Ok(stat) if stat.kthread => return Field::Full(Args::default()),
+                    Ok(stat) if !stat.zombie => std::thread::yield_now(),
+                    _ => break,
+                },
+                Ok(bytes) => return Field::Full(Args(bytes.into())),
+                Err(error) => return Field::Missing(reason(&error)),
             }
-            // Linux gives every program one argument at least. So this is a
-            // kernel thread, a zombie, or a program that exec is just loading.
-            Ok(bytes) if bytes.is_empty() => match self.stat(pid) {
-                Ok(stat) if stat.kthread => Field::Full(Args::default()),
-                _ => Field::Missing(Reason::Gone),
-            },
-            Ok(bytes) => Field::Full(Args(bytes.into())),
-            Err(error) => Field::Missing(reason(&error)),
         }
+        Field::Missing(Reason::Gone)
     }
 
     /// The program's file. The kernel adds ` (deleted)` to one that is no more.
@@ -178,7 +187,8 @@ fn parse_stat(line: &[u8], pid: u32, tick_ns: u64) -> Option<Stat> {
     let mut words = std::str::from_utf8(&line[close + 1..])
         .ok()?
         .split_ascii_whitespace();
-    let ppid = number(words.nth(1)?)?;
+    let state = words.next()?;
+    let ppid = number(words.next()?)?;
     let flags = number(words.nth(4)?)?;
     let start = number(words.nth(12)?)?;
     Some(Stat {
@@ -190,6 +200,7 @@ fn parse_stat(line: &[u8], pid: u32, tick_ns: u64) -> Option<Stat> {
         ppid: u32::try_from(ppid).ok()?,
         comm: Comm::new(&line[open + 1..close]),
         kthread: flags & PF_KTHREAD != 0,
+        zombie: matches!(state, "Z" | "X"),
     })
 }
 
@@ -214,8 +225,8 @@ mod tests {
             }
         );
         assert_eq!(
-            (stat.ppid, stat.comm.as_slice(), stat.kthread),
-            (3, &b"a) S 1 (\n"[..], true)
+            (stat.ppid, stat.comm.as_slice(), stat.kthread, stat.zombie),
+            (3, &b"a) S 1 (\n"[..], true, false)
         );
         for cut in 0..line.len() - 8 {
             assert_eq!(parse_stat(&line[..cut], 7, 1), None, "{cut}");

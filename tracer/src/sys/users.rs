@@ -1,7 +1,6 @@
 //! Users by name and by number.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
 
 use thiserror::Error;
 use uzers::os::unix::UserExt;
@@ -70,11 +69,6 @@ pub fn uid_of(user: &str) -> Result<u32, UnknownUser> {
     User::find(user).map(|u| u.uid)
 }
 
-/// The name of `uid`, if it has one.
-pub fn name_of(uid: u32) -> Option<Vec<u8>> {
-    uzers::get_user_by_uid(uid).map(|u| u.name().to_owned().into_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +79,6 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
         assert_eq!(User::find("0").unwrap(), root);
-        assert_eq!(name_of(0).as_deref(), Some(&b"root"[..]));
     }
 
     #[test]

@@ -105,8 +105,9 @@ impl Source for EbpfSource {
         if now >= self.next_look {
             // Processes that are not followed leave no record at all.
             self.next_look = now + LOOK;
-            let counters = self.loaded.counters().unwrap_or_default();
-            if let Some(lost) = self.decoder.table_losses(&counters, now) {
+            if let Ok(counters) = self.loaded.counters()
+                && let Some(lost) = self.decoder.table_losses(&counters, now)
+            {
                 out.push((0, Event::Lost(lost)));
             }
         }

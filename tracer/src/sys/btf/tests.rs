@@ -123,13 +123,9 @@ fn members_are_found_through_what_has_no_name() {
     assert_eq!(at("firs"), None);
     assert_eq!(at(""), None);
     assert_eq!(btf.member_offset("nobody", "a").unwrap(), None);
-    assert_eq!(btf.array("outer", "list").unwrap(), Some((8, 4)));
-    assert_eq!(btf.array("outer", "first").unwrap(), None);
     assert_eq!(btf.struct_size("outer").unwrap(), Some(80));
     assert_eq!(btf.typedef_params("btf_trace_it").unwrap(), Some(3));
     assert_eq!(btf.typedef_params("inner_t").unwrap(), None);
-    assert_eq!(btf.enum_value("MINUS").unwrap(), Some(-1));
-    assert_eq!(btf.enum_value("PLUS").unwrap(), None);
 }
 
 #[test]
@@ -146,10 +142,8 @@ fn no_cut_and_no_flipped_byte_panics_or_hangs() {
         if let Ok(btf) = Btf::parse(data) {
             for path in ["named.b", "list", "p.a", "nothing"] {
                 let _ = btf.member_offset("outer", path);
-                let _ = btf.array("outer", path);
             }
             let _ = btf.typedef_params("btf_trace_it");
-            let _ = btf.enum_value("MINUS");
         }
     };
     for cut in 0..data.len() {
@@ -173,15 +167,10 @@ fn types_that_contain_themselves_end_in_an_error() {
     let own = b.count + 1;
     b.aggregate(STRUCT, "", 8, &[("", own, 0), ("", own, 0), ("", own, 0)]);
     b.aggregate(STRUCT, "a", 8, &[("l", 1, 0), ("m", 1, 0), ("", own, 0)]);
-    let own = b.count + 1;
-    b.ty("", kind::ARRAY << 24, 0);
-    b.words(&[own, 0, 1]);
-    b.aggregate(STRUCT, "b", 8, &[("list", own, 0)]);
     let data = b.build();
     let btf = Btf::parse(&data).unwrap();
     assert!(btf.member_offset("a", "l").is_err());
     assert!(btf.member_offset("a", "absent").is_err());
-    assert!(btf.array("b", "list").is_err());
     assert_eq!(
         btf.typedef_params("loop"),
         Err(BtfError::Damaged("a type contains itself"))
@@ -193,27 +182,22 @@ fn recorded_kernels_resolve_as_pahole_says() {
     struct Recorded {
         packed: &'static [u8],
         truth: &'static str,
-        /// Size and number of mm_struct's counters, percpu_counters since 6.2.
-        counters: Option<(u32, u32)>,
         exit_params: u32,
     }
     let recorded = [
         Recorded {
             packed: include_bytes!("testdata/6.1.btf.zst"),
             truth: include_str!("testdata/6.1.txt"),
-            counters: None,
             exit_params: 2,
         },
         Recorded {
             packed: include_bytes!("testdata/6.12.btf.zst"),
             truth: include_str!("testdata/6.12.txt"),
-            counters: Some((40, 4)),
             exit_params: 2,
         },
         Recorded {
             packed: include_bytes!("testdata/6.18.btf.zst"),
             truth: include_str!("testdata/6.18.txt"),
-            counters: Some((40, 4)),
             exit_params: 3,
         },
     ];
@@ -227,11 +211,9 @@ fn recorded_kernels_resolve_as_pahole_says() {
             let found = btf.member_offset(structure, member).unwrap();
             assert_eq!(found, Some(offset.parse().unwrap()), "{place}");
         }
-        assert_eq!(btf.array("mm_struct", "rss_stat").unwrap(), kernel.counters);
-        let atomics = btf.array("mm_struct", "rss_stat.count").unwrap();
-        assert_eq!(atomics.is_some(), kernel.counters.is_none());
         let params = btf.typedef_params("btf_trace_sched_process_exit").unwrap();
         assert_eq!(params, Some(kernel.exit_params));
+        assert_eq!(btf.struct_size("percpu_counter").unwrap(), Some(40));
     }
 }
 
@@ -268,8 +250,6 @@ fn the_running_kernel_resolves() {
             "{field}"
         );
     }
-    assert_eq!(btf.array("task_struct", "comm").unwrap(), Some((1, 16)));
-    assert_eq!(btf.enum_value("MM_FILEPAGES").unwrap(), Some(0));
     assert!(matches!(
         btf.typedef_params("btf_trace_sched_process_exit").unwrap(),
         Some(2 | 3)

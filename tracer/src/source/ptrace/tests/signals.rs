@@ -9,9 +9,10 @@ use crate::model::{Event, SignalBy};
 fn every_signal_once() {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
-    // Flow control: the sender waits for an answer to each of its signals.
+    // Flow control: the sender waits for an answer to each of its signals. The
+    // first may come before `c` is set, hence `$!`.
     let script = format!(
-        "n=0; trap 'n=$((n+1)); kill -USR2 $c' USR1; sh -c '
+        "n=0; trap 'n=$((n+1)); kill -USR2 $!' USR1; sh -c '
             k=0; trap \"k=\\$((k+1))\" USR2
             while [ $k -lt 200 ]; do o=$k; kill -USR1 $1; while [ $k = $o ]; do :; done; done; echo $k > {0}.k' x $$ &
         c=$!; while ! wait $c; do kill -0 $c 2>/dev/null || break; done; wait; echo $n > {0}",
