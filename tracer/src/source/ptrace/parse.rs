@@ -90,6 +90,8 @@ pub struct Status {
     pub ns_pid: Option<u32>,
     /// Peak resident set, bytes; absent once the memory is gone.
     pub max_rss: Option<u64>,
+    /// Who traces it; 0: nobody.
+    pub tracer_pid: u32,
     pub no_new_privs: bool,
     /// Effective capabilities.
     pub cap_eff: u64,
@@ -111,7 +113,7 @@ pub fn status(text: &[u8]) -> Option<Status> {
         // A first look at one byte skips most of some sixty lines.
         if !matches!(
             line.first(),
-            Some(b'N' | b'T' | b'P' | b'U' | b'G' | b'V' | b'S' | b'v' | b'n')
+            Some(b'C' | b'N' | b'T' | b'P' | b'U' | b'G' | b'V' | b'S' | b'v' | b'n')
         ) {
             continue;
         }
@@ -130,6 +132,7 @@ pub fn status(text: &[u8]) -> Option<Status> {
             b"NSpid" => s.ns_pid = numbers(value).skip(1).last(),
             b"VmHWM" => s.max_rss = Some(first() * 1024),
             b"NoNewPrivs" => s.no_new_privs = first() != 0,
+            b"TracerPid" => s.tracer_pid = numbers(value).next()?,
             b"CapEff" => s.cap_eff = mask(value),
             b"SigIgn" => s.ignored = mask(value),
             b"SigCgt" => s.caught = mask(value),

@@ -74,7 +74,10 @@ impl Tracer {
         let stat = proc
             .stat(pid)
             .ok_or_else(|| PtraceError::Proc(io::Error::other("the command is not in it")))?;
-        call::seize(pid, options.kill_on_exit).map_err(refused)?;
+        if let Err(error) = call::seize(pid, options.kill_on_exit) {
+            let other = proc.status(pid).is_some_and(|s| s.tracer_pid != 0);
+            return Err(refused(error, other));
+        }
         let root = ProcId {
             pid,
             start: stat.start * tick,
@@ -224,9 +227,14 @@ pub(super) fn resume(tid: u32, signal: i32) {
     let _ = call::cont(tid, signal);
 }
 
-fn refused(error: io::Error) -> PtraceError {
+/// `other`: somebody traces the command already, as it does tracer itself.
+fn refused(error: io::Error, other: bool) -> PtraceError {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let remedy = match scope.trim() {
+        _ if other => {
+            "tracer itself runs under strace, a debugger or another ptracer, and a process can have only one; start \
+             it without"
+        }
         "3" => "kernel.yama.ptrace_scope is 3: ptrace is off until the next boot",
         "2" => {
             "kernel.yama.ptrace_scope is 2: run as root, or set it to 1 (sysctl kernel.yama.ptrace_scope=1)"
