@@ -22,6 +22,10 @@ use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::cpus;
 
 /// A source that watches the command, which is still held before its exec.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is moved once"
+)]
 pub enum Watch {
     Ebpf(Watching<EbpfSource>),
     Ftrace(Watching<Selected<FtraceSource>>),
