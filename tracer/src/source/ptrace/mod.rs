@@ -22,7 +22,8 @@
 //!
 //! What this source cannot know: execs that failed, the CPU of an event, delay
 //! by block I/O, the sender of a SIGKILL. Start times are those of /proc
-//! (10 ms). Setuid programs run without their privileges ([`Note`]).
+//! (10 ms); CPU times lack the last microseconds, as a ptracer is told of an
+//! end while the task is still on its way off the CPU. Setuid programs run without their privileges ([`Note`]).
 
 mod adopt;
 mod call;
