@@ -340,3 +340,36 @@ fn meta_says_where_and_when() {
     let ts = capture.of("exec").next().expect("its own").num("ts");
     assert!(meta.num("boot_start") <= ts);
 }
+
+#[test]
+fn a_limit_of_file_size_is_reported_and_not_tracers_death() {
+    require!(source);
+    // 8 blocks of 512 bytes.
+    let outcome = with_files(storm(50), &["a.csv"])
+        .without_capture()
+        .option("-q")
+        .through(["sh", "-c", "ulimit -f 8; exec \"$@\"", "sh"])
+        .run()
+        .expect_code(125);
+    assert!(outcome.stderr().contains("File too large"), "{outcome}");
+    assert_eq!(outcome.truth().exits, 50, "the command went on");
+}
+
+#[test]
+fn a_stderr_that_cannot_be_written_is_no_panic() {
+    let full = ["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"];
+    let missing = Trace::command("/nonexistent", [""; 0]).without_capture();
+    missing.through(full).run().expect_code(127);
+    require!(source);
+    Trace::shell("exit 3").through(full).run().expect_code(3);
+}
+
+#[test]
+fn a_completion_script_that_cannot_be_written_is_no_panic() {
+    let outcome = Trace::bare()
+        .options(["completions", "bash"])
+        .through(["sh", "-c", "exec \"$@\" >/dev/full", "sh"])
+        .run()
+        .expect_code(125);
+    assert!(outcome.stderr().contains("No space left"), "{outcome}");
+}

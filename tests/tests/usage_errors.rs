@@ -257,3 +257,35 @@ fn help_and_version_are_no_errors() {
         assert_eq!(outcome.stderr(), "");
     }
 }
+
+#[test]
+fn one_file_for_two_outputs() {
+    let witness = Witness::new();
+    let (file, other) = (witness.path("out.jsonl"), witness.path("link.csv"));
+    std::os::unix::fs::symlink("out.jsonl", &other).expect("our own directory");
+    for second in [&file, &other] {
+        let outcome = witness
+            .trace()
+            .options([
+                "-o".as_ref(),
+                file.as_os_str(),
+                "-o".as_ref(),
+                second.as_os_str(),
+            ])
+            .run();
+        witness.assert_refused(outcome, &["give -o each file once"]);
+    }
+    let outcome = witness.trace().options(["-o", "-", "-o", "-"]).run();
+    witness.assert_refused(outcome, &["stdout", "give -o each file once"]);
+}
+
+#[test]
+fn stdout_for_output_though_it_is_closed() {
+    let witness = Witness::new();
+    let outcome = witness
+        .trace()
+        .options(["-o", "-"])
+        .through(["sh", "-c", "exec \"$@\" >&-", "sh"])
+        .run();
+    witness.assert_refused(outcome, &["stdout", "closed"]);
+}

@@ -360,8 +360,11 @@ fn explain(error: clap::Error) -> Stop {
 }
 
 /// Writes the completion script for `shell`.
-pub fn completions(shell: clap_complete::Shell, out: &mut dyn Write) {
-    clap_complete::generate(shell, &mut Cli::command(), "tracer", out);
+pub fn completions(shell: clap_complete::Shell, out: &mut dyn Write) -> io::Result<()> {
+    // To memory first: the generator panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tracer", &mut script);
+    out.write_all(&script)
 }
 
 /// Writes the manual page, in roff.

@@ -1,5 +1,9 @@
 //! tracer: shows every process that a command, or a whole machine, runs.
 
+// First: its macro holds in the modules after it.
+#[macro_use]
+pub mod say;
+
 pub mod check;
 pub mod cli;
 pub mod cmd;

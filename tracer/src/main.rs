@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use tracer::cli::{self, FAILURE, Invocation};
 use tracer::cmd;
+use tracer::sys::signals;
 
 fn main() -> ExitCode {
+    signals::outlive_file_size_limit();
     let invocation = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(stop) => {
@@ -29,10 +31,9 @@ fn main() -> ExitCode {
         Invocation::Check(args) => cmd::check::run(&args, &mut io::stdout().lock())
             .map(ExitCode::from)
             .map_err(Into::into),
-        Invocation::Completions(shell) => {
-            cli::completions(shell, &mut io::stdout().lock());
-            Ok(ExitCode::SUCCESS)
-        }
+        Invocation::Completions(shell) => cli::completions(shell, &mut io::stdout().lock())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
         Invocation::Man => cli::man(&mut io::stdout().lock())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
         {
             return ExitCode::SUCCESS;
         }
-        eprintln!("tracer: {error:#}");
+        tracer::say::say(format_args!("tracer: {error:#}"));
         ExitCode::from(FAILURE)
     })
 }

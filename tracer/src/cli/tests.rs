@@ -145,7 +145,7 @@ fn other_invocations() {
         panic!()
     };
     let mut script = Vec::new();
-    completions(shell, &mut script);
+    completions(shell, &mut script).unwrap();
     assert!(String::from_utf8(script).unwrap().contains("--ring-size"));
     let mut page = Vec::new();
     man(&mut page).unwrap();

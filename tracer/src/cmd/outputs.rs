@@ -1,9 +1,12 @@
 //! The sinks that the command line asks for. Files are opened here, before the
 //! command starts: what cannot be written must be known before it runs.
 
+use std::fs::{self, File};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cli::{Color, Trace, TreeStyle};
 use crate::filter::failed::FailedOnly;
@@ -33,11 +36,21 @@ pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
         filtered: options.is_filtered(),
         ..TreeOptions::default()
     };
+    let mut open = Vec::new();
     for (to, encoding) in options.outputs()? {
         let sink = match options.per_process() {
             true => build_per_process(&to, encoding)?,
             false => build(&to, encoding, for_files)?,
         };
+        if let Some(file) = identity(&to) {
+            if open.contains(&file) {
+                bail!(
+                    "two outputs would be written over each other in {}; give -o each file once",
+                    to.name()
+                );
+            }
+            open.push(file);
+        }
         add(&to, sink);
     }
     if options.quiet {
@@ -65,6 +78,22 @@ pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What tells an open file from others, whatever names it has. Devices take
+/// several writers, but stdout is one output even there.
+fn identity(to: &Destination) -> Option<(u64, u64)> {
+    let meta = match to {
+        Destination::File(path) => fs::metadata(path),
+        Destination::Stdout => {
+            let copy = io::stdout().as_fd().try_clone_to_owned();
+            copy.and_then(|fd| File::from(fd).metadata())
+        }
+        Destination::Stderr => return None,
+    };
+    let meta = meta.ok()?;
+    let is_device = meta.file_type().is_char_device();
+    (!is_device || *to == Destination::Stdout).then(|| (meta.dev(), meta.ino()))
 }
 
 /// As <https://no-color.org> wants it.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use target::{Target, Writer, is_quiet};
 
+use crate::sys::signals;
+
 /// Bytes that are handed to the thread at a time.
 const CHUNK: usize = 64 * 1024;
 /// Above this the producer waits: the last resort of a caller that does not
@@ -156,6 +158,9 @@ impl Output {
     pub fn open(to: &Destination, zstd: bool) -> Result<Self, OpenError> {
         let file = match to {
             Destination::File(path) => Ok(open_private(path, true, true)?),
+            Destination::Stdout if signals::was_closed(libc::STDOUT_FILENO) => {
+                Err(io::Error::from_raw_os_error(libc::EBADF))
+            }
             Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         };

@@ -81,6 +81,22 @@ fn change_mask(how: c_int, set: u64) -> u64 {
     old
 }
 
+/// Whether the standard stream `fd` was closed when tracer was started: what is
+/// written there since then goes to the runtime's `/dev/null`.
+pub(crate) fn was_closed(fd: c_int) -> bool {
+    (0..3).contains(&fd) && CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0
+}
+
+/// From now on a file that grows beyond the limit (`ulimit -f`) is an error of
+/// its write, to be reported as a full disk is, and not tracer's death. The
+/// command gets the signal's disposition back as it was.
+pub fn outlive_file_size_limit() {
+    let mut ignore: Action = [0; 8];
+    ignore[0] = libc::SIG_IGN;
+    // It takes a number that exists and a valid action: it does not fail.
+    sigaction(libc::SIGXFSZ, Some(&ignore), None);
+}
+
 /// Blocks every signal in this thread and returns the mask of before.
 pub(crate) fn block_all() -> u64 {
     change_mask(libc::SIG_SETMASK, u64::MAX)

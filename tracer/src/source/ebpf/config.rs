@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 
 use tracer_common::config::{Config, Glob, MAX_CGROUPS, MAX_UIDS, opt};
 
-use crate::sys::btf::{Btf, BtfError};
+use super::error::EbpfError;
+use crate::sys::btf::Btf;
 use crate::sys::procfs::Proc;
 
 /// What to watch. Globs are compiled; see `filter::glob`.
@@ -31,12 +32,14 @@ pub struct Options {
     pub cgroups: Vec<u64>,
 }
 
+pub const PID_NAMESPACE: &str = "/proc/self/ns/pid";
+
 /// Largest text piece, bytes.
 const PIECE_MAX: u32 = 16 << 10;
 
 /// Builds the kernel side's configuration from the options and what the
 /// running kernel is like.
-pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, BtfError> {
+pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, EbpfError> {
     let mut flags = 0;
     for (on, bit) in [
         (options.threads, opt::THREADS),
@@ -79,7 +82,7 @@ pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, B
     Ok(Config {
         flags,
         tracer_pid: std::process::id(),
-        pidns_ino: pid_namespace().unwrap_or(0),
+        pidns_ino: pid_namespace().map_err(EbpfError::NoProc)?,
         max_argv: options.max_argv,
         // A quarter of the ring at most, its own header and the exec record included.
         piece: (options.ring_size / 4).saturating_sub(128).min(PIECE_MAX),
@@ -98,6 +101,6 @@ pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, B
 
 /// Inode of our PID namespace; namespace inodes have 32 bits.
 fn pid_namespace() -> io::Result<u32> {
-    let inode = fs::metadata("/proc/self/ns/pid")?.ino();
+    let inode = fs::metadata(PID_NAMESPACE)?.ino();
     u32::try_from(inode).map_err(io::Error::other)
 }

@@ -4,23 +4,22 @@
 //! two threads put the programs through the verifier. And what takes long for
 //! nothing is avoided: see [`loader`] and [`Btf::stub`].
 
-use std::io;
 use std::path::Path;
 use std::thread;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
-use aya::{Btf as AyaBtf, Ebpf, EbpfError as AyaError, EbpfLoader, Endianness, VerifierLogLevel};
+use aya::{Btf as AyaBtf, Ebpf, EbpfLoader, Endianness, VerifierLogLevel};
 use aya_log::EbpfLogger;
 use log::Log;
-use thiserror::Error;
 use tracer_common::config::{Config, Glob, State, opt};
 use tracer_common::offsets::Offsets;
 use tracer_common::record::Counters;
 use tracer_common::tracked::{Key, Tracked};
 
 use super::config::{self, Options};
-use crate::sys::btf::{Blob, Btf, BtfError, ResolveError, VMLINUX, resolve_offsets};
+use super::error::{EbpfError, chain, denied, remedy};
+use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::Proc;
 
 /// The kernel side.
@@ -37,35 +36,6 @@ const PROGRAMS: [(&str, &str, u64); 8] = [
     ("signal_generate", "signal_generate", opt::SIGNALS),
     ("mark_victim", "mark_victim", opt::SIGNALS),
 ];
-
-#[derive(Debug, Error)]
-pub enum EbpfError {
-    #[error("the ring buffer cannot be read: {0}")]
-    Ring(io::Error),
-    #[error(
-        "{VMLINUX} cannot be read ({0}): this kernel was built without CONFIG_DEBUG_INFO_BTF, or /sys is \
-         not mounted (mount -t sysfs sysfs /sys)"
-    )]
-    NoBtf(io::Error),
-    #[error(transparent)]
-    Btf(#[from] BtfError),
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    #[error(
-        "the kernel refused bpf() ({0}); it needs root, or CAP_BPF and CAP_PERFMON, and a kernel that is not \
-         locked down: run as root (sudo), and see: tracer check"
-    )]
-    Denied(io::Error),
-    #[error("eBPF maps could not be made: {0}; see: tracer check")]
-    Load(Box<AyaError>),
-    #[error("the kernel did not accept the eBPF program {program}: {error}; see: tracer check")]
-    Program {
-        program: &'static str,
-        error: String,
-    },
-    #[error("eBPF map {0}: {1}")]
-    Map(&'static str, MapError),
-}
 
 /// A value of the kernel side as aya wants it.
 #[repr(transparent)]
@@ -234,22 +204,6 @@ fn load<'a>(
         })
 }
 
-/// Whether an error means that bpf() itself is refused.
-fn denied(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
-    let mut next = Some(error);
-    while let Some(e) = next {
-        if let Some(io) = e.downcast_ref::<io::Error>()
-            && let Some(code) = io.raw_os_error()
-            // Not EACCES: so the verifier says that it does not accept a program.
-            && code == libc::EPERM
-        {
-            return Some(io::Error::from_raw_os_error(code));
-        }
-        next = e.source();
-    }
-    None
-}
-
 /// Loads and attaches what the options want, the programs side by side. They
 /// are attached in the order of [`PROGRAMS`] only after all are accepted.
 fn attach(programs: &mut Ebpf, btf: &AyaBtf, flags: u64) -> Result<(), EbpfError> {
@@ -295,6 +249,7 @@ fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     if let Some(error) = denied(&error) {
         return EbpfError::Denied(error);
     }
+    let remedy = remedy(&error);
     let error = match &error {
         ProgramError::LoadError {
             io_error,
@@ -306,9 +261,13 @@ fn refused(program: &'static str, error: ProgramError) -> EbpfError {
             let reason = log.lines().rfind(|l| !l.starts_with("processed "));
             format!("{io_error}: {}", reason.unwrap_or("no reason given"))
         }
-        other => other.to_string(),
+        other => chain(other),
     };
-    EbpfError::Program { program, error }
+    EbpfError::Program {
+        program,
+        error,
+        remedy,
+    }
 }
 
 fn take<M: TryFrom<Map, Error = MapError>>(

@@ -1,9 +1,11 @@
 //! eBPF: the programs of `tracer-ebpf` on the sched tracepoints.
 
 mod config;
+mod error;
 mod load;
 mod ring;
 
 pub use config::Options;
-pub use load::{EbpfError, Loaded};
+pub use error::EbpfError;
+pub use load::Loaded;
 pub use ring::EbpfSource;

@@ -13,7 +13,8 @@ use tracer_common::config::opt;
 use tracer_common::tracked::bits;
 
 use super::config::Options;
-use super::load::{EbpfError, Loaded};
+use super::error::EbpfError;
+use super::load::Loaded;
 use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
