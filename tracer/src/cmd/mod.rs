@@ -2,5 +2,6 @@
 
 mod backend;
 pub mod check;
+pub mod compare;
 mod outputs;
 pub mod trace;
