@@ -17,6 +17,7 @@ Examples:
   tracer compare run.jsonl trace.txt           a capture and what ftrace printed:
                                                trace, trace_pipe, trace-cmd report, perf script
   tracer compare --json A B | jq .differences
+  tracer compare --json -o report.json -- CMD
 
 What is a property of a source (ftrace knows no exit codes), of how it was started, or of when it
 began and ended is explained, not counted. What one side does not know is no difference.
@@ -50,6 +51,9 @@ pub struct Compare {
     /// Size of the buffer of each source (K, M suffixes)
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = value::ring_size)]
     pub ring_size: u32,
+    /// Write the report to FILE instead of stdout, which is CMD's, too
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
     /// Show every difference, not only the first 20
     #[arg(long)]
     pub all: bool,

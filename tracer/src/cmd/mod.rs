@@ -3,5 +3,6 @@
 mod backend;
 pub mod check;
 pub mod compare;
+mod live;
 mod outputs;
 pub mod trace;
