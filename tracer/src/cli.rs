@@ -2,6 +2,7 @@
 //!
 //! A usage error exits with 125, as 1 and 2 belong to the command.
 
+mod compare;
 mod value;
 
 use std::ffi::OsString;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use tracer_common::config::{MAX_CGROUPS, MAX_UIDS};
+
+pub use compare::Compare;
 
 use crate::sink::format::{Encoding, Format};
 use crate::sink::output::Destination;
@@ -30,6 +33,7 @@ Examples:
   tracer -l -- ssh host true             a line for each event as it happens
   tracer --failed -- make test           only what went wrong, and who started it
   tracer -o run.jsonl -o run.csv -- CMD  everything, for other programs to read
+  tracer compare -- make                 do eBPF and ftrace see the same?
   tracer check                           what works on this machine, and how to fix the rest
 
 Exit status: that of CMD; 128+N if signal N killed it; 124 after --timeout;
@@ -40,7 +44,7 @@ Exit status: that of CMD; 128+N if signal N killed it; 124 after --timeout;
     name = "tracer",
     version,
     about = "Shows every process that a command runs: who started whom, how it ended, what it cost",
-    override_usage = "tracer [OPTIONS] -- CMD [ARG]...\n       tracer check [--json] [--offsets]",
+    override_usage = "tracer [OPTIONS] -- CMD [ARG]...\n       tracer check [--json] [--offsets]\n       tracer compare [OPTIONS] A B\n       tracer compare [OPTIONS] -- CMD [ARG]...",
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
@@ -57,6 +61,8 @@ struct Cli {
 enum Sub {
     /// Say what works on this machine, what does not, why, and how to fix it
     Check(Check),
+    /// Compare two sources over one run, or two recordings, and report every difference
+    Compare(Compare),
     /// Print a shell's completion script
     Completions {
         /// Shell to print it for
@@ -72,6 +78,7 @@ enum Sub {
 pub enum Invocation {
     Trace(Box<Trace>),
     Check(Check),
+    Compare(Box<Compare>),
     /// For [`completions`].
     Completions(clap_complete::Shell),
     /// For [`man`].
@@ -321,6 +328,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sto
     let mut cli = Cli::try_parse_from(args).map_err(explain)?;
     match cli.action {
         Some(Sub::Check(check)) => Ok(Invocation::Check(check)),
+        Some(Sub::Compare(options)) => {
+            options.validate()?;
+            Ok(Invocation::Compare(Box::new(options)))
+        }
         Some(Sub::Completions { shell }) => Ok(Invocation::Completions(shell)),
         Some(Sub::Man) => Ok(Invocation::Man),
         None => {

@@ -7,6 +7,7 @@ pub mod say;
 pub mod check;
 pub mod cli;
 pub mod cmd;
+pub mod compare;
 pub mod decode;
 pub mod filter;
 pub mod launch;

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Invocation::Check(args) => cmd::check::run(&args, &mut io::stdout().lock())
             .map(ExitCode::from)
             .map_err(Into::into),
+        Invocation::Compare(options) => cmd::compare::run(&options),
         Invocation::Completions(shell) => cli::completions(shell, &mut io::stdout().lock())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),

@@ -2,5 +2,7 @@
 
 mod backend;
 pub mod check;
+pub mod compare;
+mod live;
 mod outputs;
 pub mod trace;

@@ -1,5 +1,6 @@
 //! `tracer -- CMD`: run one command and trace it with all its descendants.
 
+use std::ffi::OsString;
 use std::future::{pending, ready};
 use std::path::Path;
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ async fn report<S: Source>(
     mut pipeline: Pipeline,
     signals: Signals,
 ) -> Result<ExitCode> {
-    pipeline.begin(&meta(watching.name, options, Some(watching.root)));
+    pipeline.begin(&meta(watching.name, &options.command, Some(watching.root)));
     let root = match Root::release(watching.held, watching.told) {
         Ok(root) => root,
         Err(error) => {
@@ -104,7 +105,7 @@ async fn report<S: Source>(
     }))
 }
 
-fn meta(backend: &'static str, options: &Trace, root: Option<ProcId>) -> Meta {
+pub(super) fn meta(backend: &'static str, command: &[OsString], root: Option<ProcId>) -> Meta {
     let proc = Proc::at(Path::new(PROC));
     Meta {
         backend,
@@ -114,8 +115,7 @@ fn meta(backend: &'static str, options: &Trace, root: Option<ProcId>) -> Meta {
         cpus: cpus(),
         wall_start_ns: wall_ns(),
         boot_start_ns: boot_ns(),
-        command: options
-            .command
+        command: command
             .iter()
             .map(|a| a.as_encoded_bytes().to_vec())
             .collect(),
@@ -124,7 +124,7 @@ fn meta(backend: &'static str, options: &Trace, root: Option<ProcId>) -> Meta {
 }
 
 /// Signals to tracer while the command runs.
-struct Signals {
+pub(super) struct Signals {
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
@@ -132,7 +132,7 @@ struct Signals {
 }
 
 /// What a signal to tracer means.
-enum Asked {
+pub(super) enum Asked {
     /// From the terminal: the command has got it too, and decides.
     Terminal,
     /// To tracer alone: to be passed on.
@@ -140,7 +140,7 @@ enum Asked {
 }
 
 impl Signals {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let catch = |kind| signal(kind).context("signals cannot be caught");
         Ok(Self {
             interrupt: catch(SignalKind::interrupt())?,
@@ -150,7 +150,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.interrupt.recv() => Asked::Terminal,
             _ = self.quit.recv() => Asked::Terminal,

@@ -6,6 +6,7 @@ mod exec;
 #[cfg(test)]
 mod exec_tests;
 pub mod ftrace;
+pub mod jsonl;
 mod read;
 pub mod record;
 #[cfg(test)]
