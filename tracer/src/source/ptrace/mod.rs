@@ -23,7 +23,8 @@
 //! What this source cannot know: execs that failed, the CPU of an event, delay
 //! by block I/O, the sender of a SIGKILL. Start times are those of /proc
 //! (10 ms); CPU times lack the last microseconds, as a ptracer is told of an
-//! end while the task is still on its way off the CPU. Setuid programs run without their privileges ([`Note`]).
+//! end while the task is still on its way off the CPU. Without CAP_SYS_PTRACE
+//! setuid programs run without their privileges ([`Note`]).
 
 mod adopt;
 mod call;
