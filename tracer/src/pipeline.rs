@@ -128,7 +128,7 @@ impl Pipeline {
         self.take(events, all);
         if self.reorder.late() > 0 {
             eprintln!(
-                "tracer: {} events came late and stand out of order: the clocks of this machine's CPUs disagree",
+                "tracer: {} events came late and stand out of order; this is a fault of tracer, please report it",
                 self.reorder.late()
             );
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -20,6 +20,7 @@ use crate::model::{Meta, ProcId};
 use crate::pipeline::Pipeline;
 use crate::source::Source;
 use crate::sys::procfs::{Proc, cpus};
+use crate::sys::signals;
 
 /// Exit status after `--timeout`, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -46,11 +47,31 @@ pub fn run(options: &Trace) -> Result<ExitCode> {
         Err(error) => return Ok(not_started(&error)),
     };
     outputs::open(options, &mut pipeline)?;
+    enough_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the event loop cannot be started")?;
     runtime.block_on(trace(options, &command, pipeline))
+}
+
+/// The event loop panics where it cannot make its pipes.
+fn enough_descriptors() -> Result<()> {
+    const LEAST: u64 = 40;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: writes one rlimit, which this is.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0
+        && limit.rlim_cur < LEAST
+    {
+        bail!(
+            "only {} files may be open at once, tracer needs {LEAST}; raise the limit: ulimit -n 1024",
+            limit.rlim_cur
+        );
+    }
+    Ok(())
 }
 
 fn not_started(error: &LaunchError) -> ExitCode {
@@ -140,6 +161,8 @@ pub(super) enum Asked {
 }
 
 impl Signals {
+    const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
     pub(super) fn new() -> Result<Self> {
         let catch = |kind| signal(kind).context("signals cannot be caught");
         Ok(Self {
@@ -221,7 +244,11 @@ impl<S: Source> Run<S> {
                     // The command has ended, only descendants are waited for.
                     _ => break,
                 },
-                signal = timeout.due() => root.signal(signal)?,
+                signal = timeout.due(), if status.is_none() => {
+                    root.signal(signal)?;
+                    // One that is stopped must see it, too.
+                    root.signal(libc::SIGCONT)?;
+                }
                 ended = root.end(), if status.is_none() => status = Some(ended?),
                 () = ready(()), if more => {}
                 r = self.source.ready() => r.context("reading events")?,
@@ -259,6 +286,8 @@ impl<S: Source> Run<S> {
             }
         }
         self.source.finish(&mut self.events);
+        // From here on a slow reader of the outputs can hold us up: a signal ends that.
+        signals::default_actions(&Signals::CAUGHT);
         self.pipeline
             .finish(&mut self.events, boot_ns(), i32::from(status))
     }

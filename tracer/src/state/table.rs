@@ -20,7 +20,7 @@ use crate::model::{Event, Exit, Final, Fork, Precision, ProcId, Process, Seed, S
 /// An RCU grace period is enough, but a busy machine takes its time for one: a
 /// quarter of a second was too short for one in some thousand. What is never
 /// reaped waits this long in vain.
-pub const FINAL_WAIT_NS: u64 = 2_000_000_000;
+pub const FINAL_WAIT_NS: u64 = 5_000_000_000;
 
 /// What was odd, for the summary and for tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -97,6 +97,19 @@ pub fn outlive_file_size_limit() {
     sigaction(libc::SIGXFSZ, Some(&ignore), None);
 }
 
+/// Gives `signals` their default actions back, but for those that were ignored
+/// when tracer was started.
+pub fn default_actions(signals: &[c_int]) {
+    let default: Action = [0; 8];
+    let ignored = IGNORED.load(Ordering::Relaxed);
+    for signal in signals {
+        if ignored & bit(*signal) == 0 {
+            // It takes a number that exists and a valid action: it does not fail.
+            sigaction(*signal, Some(&default), None);
+        }
+    }
+}
+
 /// Blocks every signal in this thread and returns the mask of before.
 pub(crate) fn block_all() -> u64 {
     change_mask(libc::SIG_SETMASK, u64::MAX)

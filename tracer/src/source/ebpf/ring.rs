@@ -22,6 +22,9 @@ use crate::source::{Drained, Source};
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
+/// The kernel side's clock can be read in the midst of its update and then be
+/// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
+const CLOCK_SLACK: u64 = 1_000_000;
 /// How often losses are looked for that no record shows, ns.
 const LOOK: u64 = 1_000_000_000;
 
@@ -121,7 +124,7 @@ impl Source for EbpfSource {
             complete_to = complete_to.max(now.min(self.decoder.pending_bound()));
         }
         Drained {
-            complete_to,
+            complete_to: complete_to.saturating_sub(CLOCK_SLACK),
             empty: caught_up,
         }
     }
