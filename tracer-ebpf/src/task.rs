@@ -20,7 +20,7 @@ use crate::globals::{config, has, offset};
 
 /// A `T` at `base + off`, through the verifier's typed load.
 #[inline(always)]
-unsafe fn load<T: Copy>(base: *const u8, off: u32) -> T {
+pub unsafe fn load<T: Copy>(base: *const u8, off: u32) -> T {
     // SAFETY: the verifier checks the access, see the module's head.
     unsafe { read_volatile(base.add(off as usize).cast::<T>()) }
 }
@@ -243,19 +243,10 @@ impl Task {
     /// `(euid, egid)`.
     #[inline(always)]
     pub fn effective_ids(self) -> (u32, u32) {
-        // SAFETY: peek() reads nothing that is not readable.
+        // SAFETY: as load().
         unsafe {
-            let cred: usize = peek(self.0.add(offset!(task_cred) as usize));
-            let cred = cred as *const u8;
-            let (euid, egid) = (offset!(cred_euid), offset!(cred_egid));
-            if egid == euid + 4 {
-                let [euid, egid] = peek(cred.wrapping_add(euid as usize));
-                return (euid, egid);
-            }
-            (
-                peek(cred.wrapping_add(euid as usize)),
-                peek(cred.wrapping_add(egid as usize)),
-            )
+            let cred: *const u8 = load(self.0, offset!(task_cred));
+            (load(cred, offset!(cred_euid)), load(cred, offset!(cred_egid)))
         }
     }
 
@@ -266,15 +257,21 @@ impl Task {
         if thread_pid == NONE || level == NONE {
             return 0;
         }
-        // SAFETY: peek() reads nothing that is not readable.
+        // SAFETY: as load().
         unsafe {
-            let pid: usize = peek(self.0.add(thread_pid as usize));
-            let pid = pid as *const u8;
-            match peek(pid.wrapping_add(level as usize)) {
+            let pid: *const u8 = load(self.0, thread_pid);
+            match load(pid, level) {
                 0 => 0,
                 level => number(pid, level).0,
             }
         }
+    }
+
+    /// `fs_struct`, where the working directory is.
+    #[inline(always)]
+    pub fn fs(self) -> *const u8 {
+        // SAFETY: as load().
+        unsafe { load(self.0, offset!(task_fs)) }
     }
 
     /// What the kernel keeps for this thread alone.

@@ -20,7 +20,7 @@ use tracer_common::record::{ExecRecord, Header, Text, flags, kind, section};
 use crate::emit;
 use crate::globals::{config, offset};
 use crate::maps::RING;
-use crate::task::{Task, peek};
+use crate::task::{Task, load, peek};
 
 /// File names are at most PATH_MAX with their NUL.
 const FILENAME_MAX: usize = 4096;
@@ -255,13 +255,15 @@ unsafe fn cwd(s: *mut Scratch, task: Task) {
     {
         return;
     }
-    // SAFETY: peek() reads nothing that is not readable; the caller gives this
-    // CPU's scratch.
+    // SAFETY: as load(); the caller gives this CPU's scratch.
     unsafe {
-        let fs: usize = peek(task.0.add(fs as usize));
-        [(*s).vfsmnt, (*s).dentry] = pair(fs, pwd_mnt, pwd_dentry);
-        [(*s).stop_vfsmnt, (*s).stop_dentry] = pair(fs, root_mnt, root_dentry);
-        (*s).top = at((*s).vfsmnt, offset!(vfsmount_root));
+        let fs = task.fs();
+        let vfsmnt: *const u8 = load(fs, pwd_mnt);
+        (*s).vfsmnt = vfsmnt as usize;
+        (*s).dentry = load(fs, pwd_dentry);
+        (*s).stop_vfsmnt = load(fs, root_mnt);
+        (*s).stop_dentry = load(fs, root_dentry);
+        (*s).top = load(vfsmnt, offset!(vfsmount_root));
         (*s).flags |= flags::CWD_CUT;
         bpf_loop(CWD_DEPTH, cwd_step as *mut c_void, core::ptr::null_mut(), 0);
     }
@@ -272,18 +274,6 @@ unsafe fn cwd(s: *mut Scratch, task: Task) {
 unsafe fn at(base: usize, offset: u32) -> usize {
     // SAFETY: peek() reads nothing that is not readable.
     unsafe { peek(base.wrapping_add(offset as usize) as *const u8) }
-}
-
-/// The pointers at two offsets; in one read where they adjoin, as in struct path.
-#[inline(always)]
-unsafe fn pair(base: usize, one: u32, other: u32) -> [usize; 2] {
-    // SAFETY: peek() reads nothing that is not readable.
-    unsafe {
-        if other == one + 8 {
-            return peek(base.wrapping_add(one as usize) as *const u8);
-        }
-        [at(base, one), at(base, other)]
-    }
 }
 
 /// The dentry above and the address of the name; in one read where `d_name.name`
