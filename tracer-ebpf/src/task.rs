@@ -7,6 +7,7 @@
 //! past the declared size) is read with bpf_probe_read_kernel, whose result is
 //! not looked at: it clears the destination when it fails.
 
+use core::mem::MaybeUninit;
 use core::ptr::read_volatile;
 
 use aya_ebpf::helpers::bpf_get_current_task_btf;
@@ -37,11 +38,15 @@ unsafe fn load_u64(base: *const u8, off: u32) -> u64 {
 
 /// A `T` at a kernel address without a type; zeroes when it cannot be read.
 #[inline(always)]
-pub unsafe fn peek<T: Copy + Default>(address: *const u8) -> T {
-    let mut v = T::default();
-    // SAFETY: the destination is ours and as long as said.
-    unsafe { bpf_probe_read_kernel((&raw mut v).cast(), size_of::<T>() as u32, address.cast()) };
-    v
+pub unsafe fn peek<T: Copy>(address: *const u8) -> T {
+    let mut v = MaybeUninit::<T>::uninit();
+    let size = size_of::<T>() as u32;
+    // SAFETY: the destination is ours and as long as said. The helper fills it in
+    // any case, with zeroes where it fails; callers ask for integers only.
+    unsafe {
+        bpf_probe_read_kernel(v.as_mut_ptr().cast(), size, address.cast());
+        v.assume_init()
+    }
 }
 
 /// `linux_binprm::filename`: an address, as the verifier has no type for text.
@@ -246,7 +251,10 @@ impl Task {
         // SAFETY: as load().
         unsafe {
             let cred: *const u8 = load(self.0, offset!(task_cred));
-            (load(cred, offset!(cred_euid)), load(cred, offset!(cred_egid)))
+            (
+                load(cred, offset!(cred_euid)),
+                load(cred, offset!(cred_egid)),
+            )
         }
     }
 

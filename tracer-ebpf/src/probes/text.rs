@@ -91,8 +91,10 @@ pub fn send(record: *mut ExecRecord, request: &Request) {
     unsafe {
         // In words: for a copy of bytes the compiler would call a loop.
         const _: () = assert!(size_of::<Header>() == 32);
-        let words = record.cast::<[u64; 4]>().read();
-        (&raw mut (*s).head.h).cast::<[u64; 4]>().write(words);
+        let (from, to) = (record.cast::<u64>(), (&raw mut (*s).head.h).cast::<u64>());
+        for word in 0..4 {
+            to.add(word).write_volatile(from.add(word).read_volatile());
+        }
         (*s).head.h.kind = kind::TEXT;
         (*s).head.h.flags = 0;
         (*s).head.exec_seq = (*record).h.seq;
