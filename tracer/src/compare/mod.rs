@@ -320,9 +320,10 @@ impl Work<'_> {
         Skew::of(skews)
     }
 
-    /// Events of a process that come in another order on the other side.
+    /// Events of a process, or of one of its threads, that come in another order
+    /// on the other side. Threads run beside each other: between them there is no order.
     fn order(&mut self, rows: &[Match]) {
-        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut last: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         let told: FxHashSet<usize> = self.differences.iter().map(|d| d.row).collect();
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {
@@ -344,7 +345,12 @@ impl Work<'_> {
             if told.contains(&place) || x.kind == Kind::Process || x.kind.is_of_capture() {
                 continue;
             }
-            let before = last.entry(self.lives.of_a(x.life)).or_insert(at_b);
+            let thread = match x.kind {
+                Kind::Thread | Kind::ThreadExit => x.sub,
+                _ => 0,
+            };
+            let of = (self.lives.of_a(x.life), thread);
+            let before = last.entry(of).or_insert(at_b);
             if at_b >= *before {
                 *before = at_b;
                 continue;
