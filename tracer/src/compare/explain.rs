@@ -142,6 +142,8 @@ pub struct Opinion<'a> {
     pub b: &'a Side,
     /// Threads without a record of their creation are among the process's.
     pub odd_threads: bool,
+    /// The parent at its fork had ended by then.
+    pub orphan: bool,
 }
 
 impl Opinion<'_> {
@@ -164,11 +166,10 @@ impl Opinion<'_> {
                     .is_some_and(|v| !v.is_null() && Some(v) == other.get(theirs))
             };
             match member.member.as_str() {
-                "ppid" | "parent_start" if same("ppid", "orig_ppid") => {
+                "ppid" | "parent_start"
+                    if self.orphan && (kind == Kind::Exec || same("ppid", "orig_ppid")) =>
+                {
                     return Some("parents after re-parenting: ftrace has no record of it");
-                }
-                "ppid" | "parent_start" if kind == Kind::Exec => {
-                    return Some("parents at an exec: ftrace knows those at the fork");
                 }
                 "comm" if matches!(kind, Kind::Exec | Kind::Process) && !is_name_of(own, value) => {
                     return Some(

@@ -246,6 +246,7 @@ impl Work<'_> {
             copies: self.copies,
         };
         let odd = self.odd_threads();
+        let ended = self.ended();
         let mut told: FxHashSet<(u32, String)> = FxHashSet::default();
         for (place, row) in rows.iter().enumerate() {
             let Match::Pair {
@@ -279,6 +280,10 @@ impl Work<'_> {
                     a: self.a,
                     b: self.b,
                     odd_threads: odd.contains(&class),
+                    orphan: [&self.parents_a, &self.parents_b].iter().any(|parents| {
+                        let end = parents.get(&class).and_then(|p| ended.get(p));
+                        end.is_some_and(|end| *end <= x.ts.max(y.ts))
+                    }),
                 };
                 members.retain(|m| {
                     let why = opinion.why(x.kind, m, &object_a, &object_b);
@@ -368,6 +373,19 @@ impl Work<'_> {
                 row: place,
             });
         }
+    }
+
+    /// When each process ended.
+    fn ended(&self) -> FxHashMap<u32, u64> {
+        let exits = |side: &Side| {
+            let exits = side.entries.iter().filter(|e| e.kind == Kind::Exit);
+            exits.map(|e| (e.life, e.ts)).collect::<Vec<_>>()
+        };
+        let of_a = exits(self.a).into_iter();
+        let of_b = exits(self.b).into_iter();
+        of_a.map(|(life, ts)| (self.lives.of_a(life), ts))
+            .chain(of_b.map(|(life, ts)| (self.lives.of_b(life), ts)))
+            .collect()
     }
 
     /// Processes with ends of threads that no record created.

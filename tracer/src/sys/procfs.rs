@@ -71,7 +71,8 @@ impl Proc {
     /// of a kernel thread are empty.
     pub fn argv(&self, pid: u32, max: usize) -> Field<Args> {
         let read = || {
-            let mut bytes = Vec::new();
+            // Room for most in one read: the process may be gone before a second.
+            let mut bytes = Vec::with_capacity(4096);
             // One more tells whether there was more.
             let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
             File::open(self.file(pid, "cmdline"))?
@@ -90,6 +91,8 @@ impl Proc {
                 Ok(stat) if stat.kthread => Field::Full(Args::default()),
                 _ => Field::Missing(Reason::Gone),
             },
+            // It ended, or wrote over them, between two reads.
+            Ok(bytes) if !bytes.ends_with(b"\0") => Field::Truncated(Args(bytes.into())),
             Ok(bytes) => Field::Full(Args(bytes.into())),
             Err(error) => Field::Missing(reason(&error)),
         }
