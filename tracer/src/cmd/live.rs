@@ -76,7 +76,7 @@ async fn watch(options: &Compare, command: &Arc<Command>) -> Result<(Side, Side)
             .ok_or_else(|| anyhow!("the kernel side did not see the fork of the command"))?;
         found.push((
             Backend::Ebpf,
-            Recorder::new("ebpf", AnySource::Ebpf(source), root, options),
+            Recorder::new("ebpf", AnySource::Ebpf(Box::new(source)), root, options),
         ));
     }
     if let Some(mut source) = ftrace {
@@ -271,7 +271,7 @@ impl Sink for Lines {
 
 /// Whichever was asked for.
 enum AnySource {
-    Ebpf(EbpfSource),
+    Ebpf(Box<EbpfSource>),
     Ftrace(FtraceSource),
     Ptrace(PtraceSource),
 }

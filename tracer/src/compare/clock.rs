@@ -6,7 +6,7 @@ use super::kind::Kind;
 use super::side::Side;
 
 /// What is nearer is no other clock, ns.
-const OTHER_CLOCK_NS: u64 = 50_000_000;
+const OTHER_CLOCK_NS: u64 = 1_000_000;
 
 /// Shifts the times of a side that is saved text so that they fit those of the
 /// other side; says by how much.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value};
 
 use super::fields::Disagreement;
@@ -11,6 +11,10 @@ use super::kind::Kind;
 use super::lives::NONE;
 use super::side::{Entry, Losses, Side};
 use super::tree::{Parents, descendants};
+
+/// A leader that ends before its threads.
+const LAST_THREAD: &str =
+    "leaders that ended before their threads: ptrace learns of their end with that of the process";
 
 /// Why records are on one side only.
 pub struct Absence<'a> {
@@ -25,6 +29,8 @@ pub struct Absence<'a> {
     kthreads_there: bool,
     /// Threads whose creation has a record here.
     created: FxHashSet<(u32, u32)>,
+    /// The thread with which each process ended there.
+    last_there: FxHashMap<u32, u32>,
 }
 
 impl<'a> Absence<'a> {
@@ -43,6 +49,7 @@ impl<'a> Absence<'a> {
         let root_here = root(here, class_here);
         let narrower = there.root.is_some() && root_there != root_here;
         let threads = here.entries.iter().filter(|e| e.kind == Kind::Thread);
+        let exits = there.entries.iter().filter(|e| e.kind == Kind::Exit);
         Self {
             here,
             there,
@@ -51,6 +58,7 @@ impl<'a> Absence<'a> {
             root_there,
             kinds_there: there.entries.iter().map(|e| e.kind).collect(),
             kthreads_there: there.lives.iter().any(|l| l.kthread),
+            last_there: exits.map(|e| (class_there(e.life), e.tid)).collect(),
             created: threads.map(|e| (class_here(e.life), e.sub)).collect(),
         }
     }
@@ -97,7 +105,17 @@ impl<'a> Absence<'a> {
         if ts > end {
             return Some(format!("after the end of {there}"));
         }
-        if entry.kind == Kind::ThreadExit && !self.created.contains(&(class, entry.sub)) {
+        let leader = entry.sub == life.id.pid;
+        if entry.kind == Kind::ThreadExit
+            && [self.here, self.there]
+                .iter()
+                .any(|s| s.backend == "ptrace")
+            && (leader || self.last_there.get(&class) == Some(&entry.sub))
+        {
+            return Some(LAST_THREAD.to_owned());
+        }
+        if entry.kind == Kind::ThreadExit && !leader && !self.created.contains(&(class, entry.sub))
+        {
             return Some(
                 "ends of threads that the kernel made for itself (io_uring): their creation has no fork record"
                     .to_owned(),
@@ -124,6 +142,8 @@ pub struct Opinion<'a> {
     pub b: &'a Side,
     /// Threads without a record of their creation are among the process's.
     pub odd_threads: bool,
+    /// The parent at its fork had ended by then.
+    pub orphan: bool,
 }
 
 impl Opinion<'_> {
@@ -135,6 +155,10 @@ impl Opinion<'_> {
         b: &Map<String, Value>,
     ) -> Option<&'static str> {
         let sides = [(self.a, a, b, &member.a), (self.b, b, a, &member.b)];
+        let ptrace = sides.iter().any(|s| s.0.backend == "ptrace");
+        if ptrace && kind == Kind::Exit && member.member == "tid" {
+            return Some(LAST_THREAD);
+        }
         let ftrace = sides.iter().filter(|s| s.0.backend == "ftrace");
         for (_, own, other, value) in ftrace {
             let same = |mine: &str, theirs: &str| {
@@ -142,11 +166,10 @@ impl Opinion<'_> {
                     .is_some_and(|v| !v.is_null() && Some(v) == other.get(theirs))
             };
             match member.member.as_str() {
-                "ppid" | "parent_start" if same("ppid", "orig_ppid") => {
+                "ppid" | "parent_start"
+                    if self.orphan && (kind == Kind::Exec || same("ppid", "orig_ppid")) =>
+                {
                     return Some("parents after re-parenting: ftrace has no record of it");
-                }
-                "ppid" | "parent_start" if kind == Kind::Exec => {
-                    return Some("parents at an exec: ftrace knows those at the fork");
                 }
                 "comm" if matches!(kind, Kind::Exec | Kind::Process) && !is_name_of(own, value) => {
                     return Some(

@@ -246,6 +246,7 @@ impl Work<'_> {
             copies: self.copies,
         };
         let odd = self.odd_threads();
+        let ended = self.ended();
         let mut told: FxHashSet<(u32, String)> = FxHashSet::default();
         for (place, row) in rows.iter().enumerate() {
             let Match::Pair {
@@ -279,6 +280,10 @@ impl Work<'_> {
                     a: self.a,
                     b: self.b,
                     odd_threads: odd.contains(&class),
+                    orphan: [&self.parents_a, &self.parents_b].iter().any(|parents| {
+                        let end = parents.get(&class).and_then(|p| ended.get(p));
+                        end.is_some_and(|end| *end <= x.ts.max(y.ts))
+                    }),
                 };
                 members.retain(|m| {
                     let why = opinion.why(x.kind, m, &object_a, &object_b);
@@ -320,9 +325,10 @@ impl Work<'_> {
         Skew::of(skews)
     }
 
-    /// Events of a process that come in another order on the other side.
+    /// Events of a process, or of one of its threads, that come in another order
+    /// on the other side. Threads run beside each other: between them there is no order.
     fn order(&mut self, rows: &[Match]) {
-        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut last: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         let told: FxHashSet<usize> = self.differences.iter().map(|d| d.row).collect();
         let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {
@@ -344,7 +350,12 @@ impl Work<'_> {
             if told.contains(&place) || x.kind == Kind::Process || x.kind.is_of_capture() {
                 continue;
             }
-            let before = last.entry(self.lives.of_a(x.life)).or_insert(at_b);
+            let thread = match x.kind {
+                Kind::Thread | Kind::ThreadExit => x.sub,
+                _ => 0,
+            };
+            let of = (self.lives.of_a(x.life), thread);
+            let before = last.entry(of).or_insert(at_b);
             if at_b >= *before {
                 *before = at_b;
                 continue;
@@ -362,6 +373,19 @@ impl Work<'_> {
                 row: place,
             });
         }
+    }
+
+    /// When each process ended.
+    fn ended(&self) -> FxHashMap<u32, u64> {
+        let exits = |side: &Side| {
+            let exits = side.entries.iter().filter(|e| e.kind == Kind::Exit);
+            exits.map(|e| (e.life, e.ts)).collect::<Vec<_>>()
+        };
+        let of_a = exits(self.a).into_iter();
+        let of_b = exits(self.b).into_iter();
+        of_a.map(|(life, ts)| (self.lives.of_a(life), ts))
+            .chain(of_b.map(|(life, ts)| (self.lives.of_b(life), ts)))
+            .collect()
     }
 
     /// Processes with ends of threads that no record created.

@@ -210,5 +210,11 @@ fn altered(a: &Side, b: &Side, copies: bool, out: &mut Vec<Match>) {
 
 fn could_be(a: &Side, one: &Entry, b: &Side, other: &Entry) -> bool {
     let pid = |side: &Side, e: &Entry| side.lives.get(e.life as usize).map(|l| l.id.pid);
-    one.kind == other.kind || (one.ts == other.ts && pid(a, one) == pid(b, other))
+    let same_pid = pid(a, one) == pid(b, other);
+    match (one.kind == other.kind, one.ts == other.ts) {
+        (true, true) => true,
+        (true, false) => same_pid || one.tid == other.tid,
+        (false, true) => same_pid,
+        (false, false) => false,
+    }
 }

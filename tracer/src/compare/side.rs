@@ -18,6 +18,8 @@ pub struct Entry {
     pub life: u32,
     /// What tells records of one kind and process apart: a thread, a signal.
     pub sub: u32,
+    /// The thread that it happened to; 0 where that is not known.
+    pub tid: u32,
     /// Of a fork: the parent, in [`Side::lives`].
     pub parent: Option<u32>,
     /// Number of the line in the file, from 1.
@@ -171,6 +173,7 @@ impl Side {
             ts,
             life,
             sub,
+            tid: head.tid.unwrap_or(0),
             parent,
             line: u32::try_from(number).unwrap_or(u32::MAX),
             at,

@@ -76,7 +76,8 @@ impl Proc {
     /// of a kernel thread are empty.
     pub fn argv(&self, pid: u32, max: usize) -> Field<Args> {
         let read = || {
-            let mut bytes = Vec::new();
+            // Room for most in one read: the process may be gone before a second.
+            let mut bytes = Vec::with_capacity(4096);
             // One more tells whether there was more.
             let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
             File::open(self.file(pid, "cmdline"))?
@@ -97,6 +98,10 @@ impl Proc {
                     Ok(stat) if !stat.zombie => std::thread::yield_now(),
                     _ => break,
                 },
+                // It ended, or wrote over them, between two reads.
+                Ok(bytes) if !bytes.ends_with(b"\0") => {
+                    return Field::Truncated(Args(bytes.into()));
+                }
                 Ok(bytes) => return Field::Full(Args(bytes.into())),
                 Err(error) => return Field::Missing(reason(&error)),
             }

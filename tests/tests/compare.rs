@@ -1,0 +1,194 @@
+//! `tracer compare`: sources against each other over one run, captures against each
+//! other and against what ftrace prints.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tracer_tests::host::scaled;
+use tracer_tests::{Trace, fixture, require};
+
+/// Runs a command under two sources, which must agree; the JSON report.
+fn agree(with: &str, command: &[OsString]) -> Value {
+    let trace = Trace::bare().options(["compare", "--json", "--with", with, "-o"]);
+    let path = trace.path("report");
+    let line = [OsString::from(&path), "--".into()];
+    let outcome = trace.options(line).options(command.to_vec()).run();
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let report: Value =
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{with}: {e}\n{outcome}"));
+    assert_eq!(report["verdict"], "equal", "{with}: {report:#}");
+    assert_eq!(outcome.code(), 0, "{with}: {outcome}");
+    assert_eq!(report["tree"]["equal"], true);
+    report
+}
+
+fn storm(with: &str) {
+    let n = scaled(2000);
+    let storm: [OsString; 3] = [
+        fixture("execstorm").into(),
+        fixture("tiny").into(),
+        n.to_string().into(),
+    ];
+    let report = agree(with, &storm);
+    for (kind, count) in [("fork", n), ("exec", n + 1), ("exit", n + 1)] {
+        assert_eq!(report["kinds"][kind]["matched"], count, "{report:#}");
+    }
+    agree(with, &["sh".into(), fixture("shellstorm.sh").into()]);
+    agree(with, &[fixture("threads").into(), "20".into()]);
+    agree(with, &[fixture("leader").into()]);
+}
+
+#[test]
+fn ebpf_and_ftrace_over_storms() {
+    require!(bpf);
+    storm("ebpf,ftrace");
+}
+
+#[test]
+fn ebpf_and_ptrace_over_storms() {
+    require!(bpf);
+    storm("ebpf,ptrace");
+}
+
+#[test]
+fn ftrace_and_ptrace_over_storms() {
+    require!(root);
+    storm("ftrace,ptrace");
+}
+
+#[test]
+fn a_build() {
+    require!(bpf, make);
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = Command::new(fixture("gen_build.sh"))
+        .arg(dir.path())
+        .arg("8")
+        .output()
+        .expect("gen_build.sh runs");
+    assert!(made.status.success(), "{made:?}");
+    let make = ["make", "-j3", "-s", "-C"].map(OsString::from);
+    let mut make = make.to_vec();
+    make.push(dir.path().into());
+    let report = agree("ebpf,ftrace", &make);
+    assert!(report["tree"]["processes"].as_u64() > Some(8), "{report:#}");
+}
+
+/// A capture of a small run.
+fn capture(path: &Path) -> Vec<String> {
+    Trace::shell("for i in 1 2 3 4 5 6; do /bin/true; ls / | cat; done")
+        .option("-o")
+        .option(path)
+        .run()
+        .expect_code(0);
+    let text = fs::read_to_string(path).expect("the capture");
+    text.lines().map(str::to_owned).collect()
+}
+
+fn compare(a: &Path, b: &Path) -> (i32, Value) {
+    let trace = Trace::bare().options(["compare", "--json"]);
+    let outcome = trace.options([a, b]).run();
+    let report = serde_json::from_str(&outcome.stdout());
+    (outcome.code(), report.unwrap_or(Value::Null))
+}
+
+#[test]
+fn exactly_what_was_changed_by_hand_is_named() {
+    require!(source);
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = (dir.path().join("a.jsonl"), dir.path().join("b.jsonl"));
+    let lines = capture(&a);
+    fs::copy(&a, &b).expect("a copy");
+    assert_eq!(compare(&a, &b).0, 0);
+    let nth = |kind: &str, n: usize| {
+        let kind = format!("{{\"type\":\"{kind}\"");
+        let all = lines
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| l.starts_with(&kind));
+        all.map(|(at, _)| at).nth(n).expect("so many")
+    };
+    let (gone, twice, other) = (nth("fork", 3), nth("exec", 5), nth("exit", 7));
+    let changed: Vec<String> = lines
+        .iter()
+        .enumerate()
+        .flat_map(|(at, line)| match at {
+            _ if at == gone => vec![],
+            _ if at == twice => vec![line.clone(), line.clone()],
+            _ if at == other => vec![line.replacen("\"comm\":\"", "\"comm\":\"X", 1)],
+            _ => vec![line.clone()],
+        })
+        .collect();
+    fs::write(&b, changed.join("\n") + "\n").expect("the changed copy");
+    let (code, report) = compare(&a, &b);
+    assert_eq!(code, 1, "{report:#}");
+    let found: Vec<(&str, u64)> = report["differences"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|d| {
+            let line = if d["line_a"].is_null() {
+                &d["line_b"]
+            } else {
+                &d["line_a"]
+            };
+            (
+                d["what"].as_str().unwrap_or_default(),
+                line.as_u64().unwrap_or(0),
+            )
+        })
+        .collect();
+    let line = |at: usize| at as u64 + 1;
+    let mut expected = vec![
+        ("only_a", line(gone)),
+        // A line before it is gone.
+        ("twice_in_b", line(twice) + u64::from(gone > twice)),
+        ("differs", line(other)),
+    ];
+    expected.sort_by_key(|(_, line)| *line);
+    assert_eq!(found, expected, "{report:#}");
+}
+
+#[test]
+fn compressed_captures_are_read_too() {
+    require!(source);
+    let trace = Trace::shell("ls; true");
+    let (a, b) = (trace.path("a.jsonl"), trace.path("b.jsonl.zst"));
+    let options = [OsString::from("-o"), (&a).into(), "-o".into(), (&b).into()];
+    let outcome = trace.options(options).run().expect_code(0);
+    let (code, report) = compare(&a, &b);
+    assert_eq!(code, 0, "{report:#}\n{outcome}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_an_error_with_its_remedy() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("x");
+    fs::write(&file, "nothing\n").expect("a file");
+    let file: OsString = file.into();
+    for (options, expected) in [
+        (vec!["none".into(), "none".into()], "cannot be read"),
+        (
+            vec![file.clone(), file.clone()],
+            "line 1: expected a capture",
+        ),
+        (vec![file], "two files"),
+        (vec![], "nothing to compare"),
+        (
+            vec![
+                "--with".into(),
+                "ebpf,ebpf".into(),
+                "--".into(),
+                "true".into(),
+            ],
+            "two different sources",
+        ),
+        (vec!["--".into(), "no-such-program".into()], "not found"),
+    ] {
+        let outcome = Trace::bare().option("compare").options(options).run();
+        assert_eq!(outcome.code(), 125, "{outcome}");
+        assert!(outcome.stderr().contains(expected), "{expected}: {outcome}");
+    }
+}
