@@ -81,7 +81,7 @@ async fn watch(options: &Compare, command: &Arc<Command>) -> Result<(Side, Side)
     }
     if let Some(mut source) = ftrace {
         let root = source.follow(held.pid(), true)?;
-        let source = AnySource::Ftrace(source);
+        let source = AnySource::Ftrace(Box::new(source));
         found.push((
             Backend::Ftrace,
             Recorder::new("ftrace", source, root, options),
@@ -272,7 +272,7 @@ impl Sink for Lines {
 /// Whichever was asked for.
 enum AnySource {
     Ebpf(Box<EbpfSource>),
-    Ftrace(FtraceSource),
+    Ftrace(Box<FtraceSource>),
     Ptrace(PtraceSource),
 }
 
