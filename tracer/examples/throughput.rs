@@ -1,4 +1,5 @@
-//! How many of the kernel side's records a second the user side takes: decoder, reorderer, process table, JSON Lines.
+//! How many of the kernel side's records a second the user side takes: decoder, reorderer, process table, JSON Lines;
+//! and how many lines of ftrace's text its parser.
 //!
 //! `cargo run --release --example throughput [PROCESSES]` makes up the records of that many short processes on two
 //! CPUs (fork, exec with its text, exit, final totals) as they would lie in the ring, and writes to `/dev/null`.
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tracer::decode::ftrace::Text as FtraceText;
 use tracer::decode::{Decoder, Known, Settings};
 use tracer::model::{Bytes, Event, Field, Meta, ProcId};
 use tracer::pipeline::Pipeline;
@@ -56,7 +58,37 @@ fn main() -> Result<()> {
             all(r, null().ok());
         },
     );
+    text();
     Ok(())
+}
+
+/// Lines a second of ftrace's text: what a real trace printed, over and over, in
+/// pieces as a pipe gives them.
+fn text() {
+    const SAMPLE: &[u8] = include_bytes!("../tests/data/ftrace/ftrace-6.18.txt");
+    const TIMES: usize = 500;
+    const PIECE: usize = 64 << 10;
+    let input = SAMPLE.repeat(TIMES);
+    let lines = input.iter().filter(|b| **b == b'\n').count();
+    let mut best = Duration::MAX;
+    let mut records = 0;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let mut parser = FtraceText::new();
+        for piece in input.chunks(PIECE) {
+            parser.push(piece);
+            while let Some(item) = parser.next(false) {
+                black_box(item);
+            }
+        }
+        best = best.min(start.elapsed());
+        records = parser.records();
+    }
+    println!();
+    println!(
+        "ftrace text: {lines} lines, {records} records: {:.0} lines/s",
+        lines as f64 / best.as_secs_f64()
+    );
 }
 
 fn report(name: &str, records: &[Vec<u8>], processes: u32, run: impl Fn(&[Vec<u8>])) {
