@@ -256,3 +256,19 @@ fn bytes_read_and_written_are_the_process_own() {
         std::fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|s| s.trim() == "1");
     assert_eq!(shell["blkio_delay_ns"].is_null(), !accounted, "{shell}");
 }
+
+/// The shortest command ends within the time by which events are given out
+/// late; its totals must be waited for all the same. A grace period may take
+/// longer than tracer waits, but not every time.
+#[test]
+fn totals_of_the_shortest_command_are_final() {
+    require!(ebpf_is_tested);
+    let is_final = |_| {
+        let capture = Trace::shell("/bin/true; exit 3")
+            .run()
+            .expect_code(3)
+            .capture();
+        capture.of("process").all(|row| row["usage"].flag("final"))
+    };
+    assert!((0..20).any(is_final), "not once in 20 runs");
+}

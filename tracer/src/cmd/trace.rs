@@ -277,6 +277,11 @@ impl<S: Source> Run<S> {
     /// outputs. Returns whether all are complete.
     async fn finish(&mut self, status: u8) -> bool {
         let until = Instant::now() + FINAL_WAIT;
+        if S::FINALS_COME {
+            // The last ends are given out when the source's clock has gone on a little;
+            // only then can the table say what it waits for.
+            tokio::time::sleep(TICK_FINAL).await;
+        }
         while !self.drain() {}
         if S::FINALS_COME && self.pipeline.awaits_finals() {
             hurry_grace_period();
