@@ -160,11 +160,6 @@ impl Opened {
         self.child.pid()
     }
 
-    /// Becomes readable when the exec has succeeded or failed.
-    pub fn settled(&self) -> BorrowedFd<'_> {
-        self.errors.as_fd()
-    }
-
     /// Waits until the exec has succeeded or failed; then the child has been
     /// reaped. A child that a signal ended meanwhile counts as started; its
     /// status tells.
