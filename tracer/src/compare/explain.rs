@@ -181,6 +181,11 @@ impl Opinion<'_> {
                         "names of programs run by descriptor: ftrace does not record them",
                     );
                 }
+                "cwd" if matches!(kind, Kind::Exec | Kind::Process) => {
+                    return Some(
+                        "working directories: ftrace does not record them, they were read a moment after the exec",
+                    );
+                }
                 "threads" if self.odd_threads => {
                     return Some(
                         "numbers of threads with those that the kernel made for itself (io_uring)",
