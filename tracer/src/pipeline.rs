@@ -29,6 +29,8 @@ pub struct Pipeline {
     /// Time up to which events were applied.
     applied: u64,
     failed: bool,
+    /// Events that may still be passed on.
+    left: Option<u64>,
 }
 
 impl Pipeline {
@@ -50,6 +52,16 @@ impl Pipeline {
         each(&mut self.sinks, &mut self.failed, |s| s.begin(meta));
     }
 
+    /// Passes on this many events at most, losses not counted.
+    pub const fn limit(&mut self, events: Option<u64>) {
+        self.left = events;
+    }
+
+    /// Whether as many events as were wanted have been passed on.
+    pub const fn is_full(&self) -> bool {
+        matches!(self.left, Some(0))
+    }
+
     /// Takes one drain's events and passes on those that are complete.
     pub fn take(&mut self, events: &mut Vec<(u64, Event)>, drained: Drained) {
         for (order, event) in events.drain(..) {
@@ -69,6 +81,9 @@ impl Pipeline {
     }
 
     fn apply(&mut self, event: &Event) {
+        if self.is_full() && !matches!(event, Event::Lost(_)) {
+            return;
+        }
         let Self {
             table,
             sinks,
@@ -81,6 +96,11 @@ impl Pipeline {
             return;
         }
         count(end, event);
+        if let Some(left) = &mut self.left
+            && is_counted(event)
+        {
+            *left = left.saturating_sub(1);
+        }
         let process = subject(event).and_then(|id| table.get(&id));
         each(sinks, failed, |s| s.event(event, process));
     }
@@ -187,6 +207,18 @@ fn subject(event: &Event) -> Option<ProcId> {
         Event::Signal(e) => Some(e.target),
         Event::Seed(e) => Some(e.id),
         Event::Lost(_) => None,
+    }
+}
+
+/// Whether an event is one of those that `--max-events` means.
+const fn is_counted(event: &Event) -> bool {
+    match event {
+        Event::Fork(_)
+        | Event::Exec(_)
+        | Event::ExecFailed(_)
+        | Event::Exit(_)
+        | Event::Signal(_) => true,
+        Event::Final(_) | Event::Gone { .. } | Event::Seed(_) | Event::Lost(_) => false,
     }
 }
 

@@ -10,9 +10,19 @@ use super::error::EbpfError;
 use crate::sys::btf::Btf;
 use crate::sys::procfs::Proc;
 
+/// Who is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The process that tracer is going to fork, see `EbpfSource::arm`.
+    Command,
+    /// The whole machine.
+    All,
+}
+
 /// What to watch. Globs are compiled; see `filter::glob`.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub whom: Whom,
     /// Bytes, a power of two, at least a page.
     pub ring_size: u32,
     /// Bytes of argv (and of the environment) at most.
@@ -42,6 +52,7 @@ const PIECE_MAX: u32 = 16 << 10;
 pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, EbpfError> {
     let mut flags = 0;
     for (on, bit) in [
+        (options.whom == Whom::All, opt::ALL),
         (options.threads, opt::THREADS),
         (options.env, opt::ENV),
         (options.failed_execs, opt::FAILED_EXECS),

@@ -5,7 +5,7 @@ mod error;
 mod load;
 mod ring;
 
-pub use config::Options;
+pub use config::{Options, Whom};
 pub use error::EbpfError;
 pub use load::Loaded;
 pub use ring::EbpfSource;
