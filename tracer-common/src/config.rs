@@ -25,6 +25,8 @@ pub mod opt {
     pub const OOM_TASK: u64 = 8192;
     /// The kernel side logs its own diagnostics.
     pub const DEBUG: u64 = 16384;
+    /// The trees of some running processes.
+    pub const TREES: u64 = 32768;
 }
 
 /// Most users that `--uid-filter` can name.
@@ -82,4 +84,9 @@ pub struct State {
     pub root: u32,
     pub root_tgid: u32,
     pub root_start: u64,
+    /// Not 0 while running processes are looked up: ancestors count then.
+    pub seeding: u32,
+    /// Processes that were being forked when they were looked up, see the
+    /// kernel side's `probes::seed`.
+    pub undecided: u32,
 }

@@ -1,11 +1,13 @@
 //! The set of processes that are followed.
 
+use aya_ebpf::bindings::BPF_NOEXIST;
 use tracer_common::config::opt;
-use tracer_common::tracked::{Key, Tracked, bits};
+use tracer_common::record::flags;
+use tracer_common::tracked::{Key, Tracked, before, bits};
 
 use crate::emit;
 use crate::globals::has;
-use crate::maps::TRACKED;
+use crate::maps::{STATE, TRACKED};
 
 /// The value of a process. It stays in the map while that process lives.
 #[inline(always)]
@@ -21,17 +23,55 @@ pub fn add(key: &Key, value: &Tracked) {
     }
 }
 
-/// Where the whole machine is watched: follows a process that ran before the
-/// capture began.
+/// Where what runs already is watched: follows a process that ran before the
+/// capture began, and that the iterator has not come to yet.
 #[inline(always)]
-pub fn adopt(key: &Key, flags: impl FnOnce() -> u64) -> Option<*mut Tracked> {
-    if !has(opt::ALL) {
+pub fn adopt(
+    key: &Key,
+    parent: impl FnOnce() -> Key,
+    flags: impl FnOnce() -> u64,
+) -> Option<*mut Tracked> {
+    if !has(opt::ALL) && !(has(opt::TREES) && seeding() && find(&parent()).is_some()) {
         return None;
     }
-    let mut value = Tracked::NEW;
-    value.flags = flags();
-    add(key, &value);
+    let mut value = Tracked::BEFORE;
+    value.flags |= flags();
+    insert(key, &value);
     find(key)
+}
+
+/// As [`add`], but one that is there stays as it is.
+#[inline(always)]
+pub fn insert(key: &Key, value: &Tracked) {
+    if TRACKED.insert(key, value, u64::from(BPF_NOEXIST)).is_err() && find(key).is_none() {
+        emit::count_table_full(key);
+    }
+}
+
+/// Whether running processes are being looked up.
+#[inline(always)]
+fn seeding() -> bool {
+    match STATE.get_ptr(0) {
+        // SAFETY: the one element of an array map.
+        Some(state) => unsafe { (*state).seeding != 0 },
+        None => false,
+    }
+}
+
+/// What an exit or final record says of sums that are not known.
+#[inline(always)]
+pub fn record_flags(process: &Tracked) -> u8 {
+    if process.flags & bits::BEFORE == 0 {
+        return 0;
+    }
+    let mut record = 0;
+    if process.before & before::SUMS_KNOWN == 0 {
+        record |= flags::SUMS_UNKNOWN;
+    }
+    if process.before & before::NO_BLKIO_DELAY != 0 {
+        record |= flags::NO_BLKIO_DELAY;
+    }
+    record
 }
 
 #[inline(always)]

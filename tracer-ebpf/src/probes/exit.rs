@@ -24,7 +24,9 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
     let key = v.key();
     let wanted = || if filter::passes() { bits::EMIT } else { 0 };
-    let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, wanted)) else {
+    let Some(process) =
+        tracked::find(&key).or_else(|| tracked::adopt(&key, || v.parent_key(), wanted))
+    else {
         return;
     };
     if v.task.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0 {
@@ -134,7 +136,7 @@ fn process_end(v: &View, key: &Key, process: *mut Tracked) {
     };
     let r = entry.as_ptr();
     // SAFETY: the entry is ours until it is submitted; `process` as above.
-    let bits = unsafe {
+    let (bits, before) = unsafe {
         let t = &raw mut (*r).totals;
         let leader_last = task.pid() == key.tgid;
         // A leader that ended before stays as a zombie: signal has the sums of
@@ -162,11 +164,11 @@ fn process_end(v: &View, key: &Key, process: *mut Tracked) {
         } else {
             0
         };
-        (*t).threads = (*process).threads;
+        (*t).threads = (*process).known_threads();
         fill(r, v, status, process);
-        (*process).flags
+        ((*process).flags, tracked::record_flags(&*process))
     };
-    entry.set_flags(record_flags(task, bits));
+    entry.set_flags(record_flags(task, bits) | before);
     entry.submit();
 }
 

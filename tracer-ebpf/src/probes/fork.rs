@@ -28,7 +28,8 @@ pub fn process_fork(ctx: &BtfTracePointContext) {
     if child.tgid() == child.pid() {
         new_process(parent, &parent_key, child, &real_parent_key);
     } else {
-        new_thread(parent, &parent_key, child);
+        // A thread's real_parent is its process's.
+        new_thread(parent, &parent_key, child, &real_parent_key);
     }
 }
 
@@ -61,15 +62,24 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
         }
         // The fork of the command is tracer's own doing.
         shown = false;
+    } else if let Some(by) = adopt(parent, parent_key) {
+        // SAFETY: as above.
+        new.flags = unsafe { (*by).flags } & bits::EMIT;
     } else if has(opt::ALL) {
+        // The tracked set is full, which was counted.
         if filter::passes() {
             new.flags = bits::EMIT;
         }
     } else {
         return;
     }
-    if child.flags() & PF_KTHREAD != 0 && !has(opt::KTHREADS) {
-        new.flags &= !bits::EMIT;
+    if !has(opt::KTHREADS) {
+        if child.flags() & PF_KTHREAD != 0 {
+            new.flags &= !bits::EMIT;
+        } else if parent.flags() & PF_KTHREAD != 0 && filter::passes_other(child) {
+            // A helper that the kernel starts, see probes::exec.
+            new.flags |= bits::EMIT;
+        }
     }
     let key = child.key_with(child);
     // With CLONE_PARENT the parent is the creator's own.
@@ -82,8 +92,9 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
 }
 
 #[inline(always)]
-fn new_thread(parent: Task, key: &Key, child: Task) {
-    let Some(process) = tracked::find(key) else {
+fn new_thread(parent: Task, key: &Key, child: Task, of: &Key) {
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
+    let Some(process) = tracked::find(key).or_else(|| tracked::adopt(key, || *of, wanted)) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.
@@ -128,6 +139,16 @@ fn emit_fork(
     }
     entry.set_flags(bits);
     entry.submit();
+}
+
+/// Follows a parent that ran before, see [`tracked::adopt`].
+#[inline(always)]
+fn adopt(parent: Task, key: &Key) -> Option<*mut Tracked> {
+    if !has(opt::ALL | opt::TREES) {
+        return None;
+    }
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
+    tracked::adopt(key, || parent.real_parent().key(), wanted)
 }
 
 /// Whether `child` is the command that tracer now starts.

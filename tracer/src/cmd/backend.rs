@@ -15,11 +15,12 @@ use crate::filter::glob;
 use crate::filter::select::{Select, Selected};
 use crate::launch::{Child, Command, Held, LaunchError, shell_code};
 use crate::model::{Bytes, ProcId};
+use crate::source::Source as _;
 use crate::source::ebpf::{self, EbpfSource};
 use crate::source::ftrace::{self, FtraceSource};
 use crate::source::ptrace::{self, PtraceSource, RootEnd};
 use crate::sys::cgroup::Cgroups;
-use crate::sys::procfs::cpus;
+use crate::sys::procfs::{Proc, cpus};
 
 /// A source that watches the command, which is still held before its exec.
 #[expect(
@@ -97,7 +98,27 @@ pub fn record(options: &cli::Record) -> Result<Record> {
 }
 
 fn record_ebpf(options: &cli::Record) -> Result<Record> {
-    Ok(Record::Ebpf(open_ebpf(&options.capture, ebpf::Whom::All)?))
+    let pids = options.pids();
+    let whom = match pids.is_empty() {
+        true => ebpf::Whom::All,
+        false => ebpf::Whom::Trees(processes(&pids)?),
+    };
+    let mut source = open_ebpf(&options.capture, whom)?;
+    if !pids.is_empty() && !source.any_alive()? {
+        bail!("-p: the process ended just now; find another with: pgrep -a NAME");
+    }
+    Ok(Record::Ebpf(source))
+}
+
+/// The processes that `-p` names, each of which may be given by a thread of its.
+fn processes(pids: &[u32]) -> Result<Vec<u32>> {
+    let proc = Proc::default();
+    let process = |pid: &u32| {
+        proc.process_of(*pid).with_context(|| {
+            format!("-p {pid}: there is no such process; find it with: pgrep -a NAME")
+        })
+    };
+    pids.iter().map(process).collect()
 }
 
 fn record_ftrace(options: &cli::Record) -> Result<Record> {

@@ -11,6 +11,7 @@ mod read;
 pub mod record;
 #[cfg(test)]
 mod record_tests;
+pub mod seeds;
 mod settings;
 mod usage;
 

@@ -72,6 +72,19 @@ impl Proc {
         })
     }
 
+    /// The process that a thread belongs to.
+    ///
+    /// # Errors
+    /// It is gone (`NotFound`), or the file is not understood.
+    pub fn process_of(&self, tid: u32) -> io::Result<u32> {
+        let status = fs::read(self.file(tid, "status")).map_err(gone)?;
+        // The name before it may be anything, but a newline in it is escaped.
+        let mut lines = status.split(|b| *b == b'\n');
+        let tgid = lines.find_map(|line| line.strip_prefix(b"Tgid:"));
+        let tgid = tgid.and_then(|t| std::str::from_utf8(t).ok()?.trim().parse().ok());
+        tgid.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// Arguments as they are in memory now, at most `max` bytes of them. Those
     /// of a kernel thread are empty.
     pub fn argv(&self, pid: u32, max: usize) -> Field<Args> {

@@ -4,6 +4,7 @@ mod config;
 mod error;
 mod load;
 mod ring;
+mod seed;
 
 pub use config::{Options, Whom};
 pub use error::EbpfError;

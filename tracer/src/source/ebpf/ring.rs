@@ -10,18 +10,24 @@ use aya_log::EbpfLogger;
 use log::Log;
 use tokio::io::unix::AsyncFd;
 use tracer_common::config::opt;
-use tracer_common::tracked::bits;
+use tracer_common::seed::SeedRecord;
+use tracer_common::tracked::{Key, Tracked, bits};
 
 use super::config::Options;
 use super::error::EbpfError;
 use super::load::Loaded;
-use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
+use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
+use crate::source::seeds::program;
 use crate::source::{Drained, Source};
+use crate::sys::procfs::Proc;
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
+/// Processes that ran already and are told of by one drain: two files of each
+/// are read, and the ring must not fill up meanwhile.
+const SEEDS: usize = 128;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
@@ -36,6 +42,7 @@ pub struct EbpfSource {
     decoder: Decoder,
     logger: Option<EbpfLogger<&'static dyn Log>>,
     malformed: u64,
+    seeds: Seeds,
     /// When to look again for losses of the tracked set, boot ns.
     next_look: u64,
 }
@@ -56,8 +63,10 @@ impl EbpfSource {
             known: Known::new(&loaded.offsets, loaded.config.flags),
             cgroup,
         });
+        let seeds = Seeds::new(&mut loaded, options)?;
         Ok(Self {
             loaded,
+            seeds,
             // SAFETY: a map's descriptor stays open and the same as long as its RingBuf lives.
             ring: unsafe { AsyncFd::register(ring) }.map_err(|e| EbpfError::Ring(e.into()))?,
             positions,
@@ -115,6 +124,7 @@ impl Source for EbpfSource {
                 out.push((0, Event::Lost(lost)));
             }
         }
+        let held = self.seeds.give(&mut self.decoder, out);
         let consumed = self.positions.consumer();
         let mut complete_to = self.decoder.watermark();
         // Positions only grow; they wrap with the word.
@@ -124,13 +134,18 @@ impl Source for EbpfSource {
             complete_to = complete_to.max(now.min(self.decoder.pending_bound()));
         }
         Drained {
-            complete_to: complete_to.saturating_sub(CLOCK_SLACK),
-            empty: caught_up,
+            complete_to: complete_to.saturating_sub(CLOCK_SLACK).min(held),
+            empty: caught_up && held == u64::MAX,
         }
     }
 
     fn any_alive(&mut self) -> io::Result<bool> {
-        Ok(self.loaded.tracked().any(|t| t.flags & bits::ENDED == 0))
+        let own = std::process::id();
+        let alive = |(key, process): (Key, Tracked)| {
+            // Its own end is not waited for: it is below the shell that `-p` may name.
+            process.flags & bits::ENDED == 0 && key.tgid != own
+        };
+        Ok(self.loaded.tracked().any(alive))
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
@@ -151,6 +166,49 @@ impl Source for EbpfSource {
             0 => Vec::new(),
             n => vec![remark(n)],
         }
+    }
+}
+
+/// Processes that ran when the programs were attached, on their way out.
+struct Seeds {
+    /// In order of their pids, backwards.
+    waiting: Vec<SeedRecord>,
+    /// When all programs were attached, boot ns: when each of them lived.
+    ts: u64,
+    proc: Proc,
+    max_argv: usize,
+}
+
+impl Seeds {
+    fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
+        let ts = boot_ns();
+        let mut waiting = loaded.seeds(&options.whom)?;
+        waiting.reverse();
+        Ok(Self {
+            waiting,
+            ts,
+            proc: Proc::default(),
+            max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Gives out some. What is later than the time that it returns must wait
+    /// for the rest.
+    fn give(&mut self, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
+        for _ in 0..SEEDS {
+            let Some(record) = self.waiting.pop() else {
+                return u64::MAX;
+            };
+            let (exe, argv) = program(
+                &self.proc,
+                seeds::id(&record),
+                record.pid_here,
+                seeds::is_kthread(&record),
+                self.max_argv,
+            );
+            out.push((0, decoder.seed(&record, self.ts, exe, argv)));
+        }
+        self.ts.saturating_sub(1)
     }
 }
 
