@@ -66,21 +66,31 @@ pub enum Record {
     Ftrace(Selected<FtraceSource>),
 }
 
+impl Record {
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ebpf(_) => "ebpf",
+            Self::Ftrace(_) => "ftrace",
+        }
+    }
+}
+
 /// As [`watch`], for `tracer record`.
 ///
 /// # Errors
 /// The source that was asked for, or each of them, cannot run; what to do.
 pub fn record(options: &cli::Record) -> Result<Record> {
+    // What is wrong in the options is so for every source.
+    let pids = processes(&options.pids())?;
     match options.capture.backend {
-        Backend::Ebpf => record_ebpf(options),
+        Backend::Ebpf => record_ebpf(options, pids),
         Backend::Ftrace => record_ftrace(options),
         Backend::Ptrace => bail!(
             "ptrace can watch only what tracer itself starts; use --backend ebpf or ftrace as root, or: tracer -- CMD"
         ),
         Backend::Auto => {
-            // What is wrong in the options is so for every source.
             selection(&options.capture)?;
-            let not_ebpf = match record_ebpf(options) {
+            let not_ebpf = match record_ebpf(options, pids) {
                 Ok(source) => return Ok(source),
                 Err(error) => error,
             };
@@ -97,14 +107,14 @@ pub fn record(options: &cli::Record) -> Result<Record> {
     }
 }
 
-fn record_ebpf(options: &cli::Record) -> Result<Record> {
-    let pids = options.pids();
+fn record_ebpf(options: &cli::Record, pids: Vec<u32>) -> Result<Record> {
     let whom = match pids.is_empty() {
         true => ebpf::Whom::All,
-        false => ebpf::Whom::Trees(processes(&pids)?),
+        false => ebpf::Whom::Trees(pids),
     };
+    let trees = whom != ebpf::Whom::All;
     let mut source = open_ebpf(&options.capture, whom)?;
-    if !pids.is_empty() && !source.any_alive()? {
+    if trees && !source.any_alive()? {
         bail!("-p: the process ended just now; find another with: pgrep -a NAME");
     }
     Ok(Record::Ebpf(source))
@@ -113,10 +123,11 @@ fn record_ebpf(options: &cli::Record) -> Result<Record> {
 /// The processes that `-p` names, each of which may be given by a thread of its.
 fn processes(pids: &[u32]) -> Result<Vec<u32>> {
     let proc = Proc::default();
-    let process = |pid: &u32| {
-        proc.process_of(*pid).with_context(|| {
-            format!("-p {pid}: there is no such process; find it with: pgrep -a NAME")
-        })
+    let process = |pid: &u32| match proc.process_of(*pid) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            bail!("-p {pid}: there is no such process; find it with: pgrep -a NAME")
+        }
+        found => found.with_context(|| format!("-p {pid}")),
     };
     pids.iter().map(process).collect()
 }

@@ -12,6 +12,7 @@ use super::outputs;
 use super::run::{Course, Pace, Run, block_on, meta};
 use super::signals::Signals;
 use crate::cli::{FAILURE, Record, TreeStyle};
+use crate::model::Meta;
 use crate::pipeline::Pipeline;
 use crate::source::Source;
 
@@ -24,20 +25,24 @@ pub fn run(options: &Record) -> Result<ExitCode> {
 
 async fn record(options: &Record, pipeline: Pipeline) -> Result<ExitCode> {
     let signals = Signals::new()?;
-    match backend::record(options)? {
-        Watch::Ebpf(source) => report("ebpf", options, source, pipeline, signals).await,
-        Watch::Ftrace(source) => report("ftrace", options, source, pipeline, signals).await,
+    // The capture begins with the first program that is attached.
+    let mut meta = meta("", &[], None);
+    let source = backend::record(options)?;
+    meta.backend = source.name();
+    match source {
+        Watch::Ebpf(source) => report(options, source, &meta, pipeline, signals).await,
+        Watch::Ftrace(source) => report(options, source, &meta, pipeline, signals).await,
     }
 }
 
 async fn report<S: Source>(
-    name: &'static str,
     options: &Record,
     source: S,
+    meta: &Meta,
     mut pipeline: Pipeline,
     signals: Signals,
 ) -> Result<ExitCode> {
-    pipeline.begin(&meta(name, &[], None));
+    pipeline.begin(meta);
     pipeline.limit(options.max_events);
     let mut run = Run::new(source, pipeline);
     let mut course = RecordCourse {

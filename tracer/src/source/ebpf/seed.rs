@@ -26,6 +26,9 @@ const BETWEEN_PASSES: Duration = Duration::from_millis(1);
 
 /// Loads the iterator, and tells it whom `-p` names.
 pub(super) fn load(programs: &mut Ebpf, btf: &AyaBtf, whom: &Whom) -> Result<(), EbpfError> {
+    let program = iterator(programs)?;
+    program.load("task", btf).map_err(|e| refused(PROGRAM, e))?;
+    // The program keeps the map; its own descriptor must be there until then.
     if let Whom::Trees(pids) = whom {
         let mut named: HashMap<MapData, u32, u32> = take(programs, "NAMED")?;
         for pid in pids {
@@ -34,8 +37,7 @@ pub(super) fn load(programs: &mut Ebpf, btf: &AyaBtf, whom: &Whom) -> Result<(),
                 .map_err(|e| EbpfError::Map("NAMED", e))?;
         }
     }
-    let program = iterator(programs)?;
-    program.load("task", btf).map_err(|e| refused(PROGRAM, e))
+    Ok(())
 }
 
 fn iterator(programs: &mut Ebpf) -> Result<&mut Iter, EbpfError> {
