@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use rustc_hash::FxHashSet;
+
+use crate::model::time::boot_ns;
 use crate::model::{End, Event, Meta, ProcId, Process};
 use crate::sink::Sink;
 use crate::source::Drained;
@@ -31,7 +34,24 @@ pub struct Pipeline {
     failed: bool,
     /// Events that may still be passed on.
     left: Option<u64>,
+    sweep: Sweep,
 }
+
+/// The end of a process may be among what was lost. It must not stay in the
+/// table of a capture that goes on for long.
+#[derive(Default)]
+struct Sweep {
+    /// Losses when the last one began.
+    lost: u64,
+    /// When the next one may begin, boot ns.
+    next: u64,
+    /// Who was gone, and when that was seen: nothing older is still to come
+    /// before anybody is given up.
+    gone: Option<(u64, Vec<ProcId>)>,
+}
+
+/// From one sweep to the next, ns: each reads a file for every process.
+const SWEEP_PAUSE: u64 = 30_000_000_000;
 
 impl Pipeline {
     pub fn new() -> Self {
@@ -78,6 +98,9 @@ impl Pipeline {
             ..
         } = self;
         table.expire(self.applied, &mut |p| row(sinks, failed, &p));
+        if self.end.lost > self.sweep.lost || self.sweep.gone.is_some() {
+            self.sweep_on();
+        }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -121,6 +144,35 @@ impl Pipeline {
         self.table.awaits_finals()
     }
 
+    /// One step of a sweep while the capture goes on.
+    fn sweep_on(&mut self) {
+        match self.sweep.gone.take() {
+            None if self.applied >= self.sweep.next && in_initial_pid_namespace() => {
+                let proc = Proc::at(Path::new("/proc"));
+                let running = self.table.alive().map(|p| p.id);
+                let gone: Vec<ProcId> = running.filter(|id| !is_there(&proc, id)).collect();
+                self.sweep = Sweep {
+                    lost: self.end.lost,
+                    next: self.applied.saturating_add(SWEEP_PAUSE),
+                    gone: Some((boot_ns(), gone)),
+                };
+            }
+            Some((seen, gone)) if self.applied > seen => {
+                let gone: FxHashSet<ProcId> = gone.into_iter().collect();
+                let Self {
+                    table,
+                    sinks,
+                    failed,
+                    ..
+                } = self;
+                table.sweep(seen, |id| !gone.contains(id), &mut |p| {
+                    row(sinks, failed, &p);
+                });
+            }
+            gone => self.sweep.gone = gone,
+        }
+    }
+
     /// The end of a process may be among what was lost: then it is not there any more.
     fn sweep(&mut self, ts: u64) {
         if !in_initial_pid_namespace() {
@@ -128,7 +180,7 @@ impl Pipeline {
             return;
         }
         let proc = Proc::at(Path::new("/proc"));
-        let is_alive = |id: &ProcId| proc.stat(id.pid).is_ok_and(|s| s.id.matches(id));
+        let is_alive = |id: &ProcId| is_there(&proc, id);
         let Self {
             table,
             sinks,
@@ -168,6 +220,10 @@ impl Pipeline {
         each(sinks, failed, |s| s.end(end));
         !*failed
     }
+}
+
+fn is_there(proc: &Proc, id: &ProcId) -> bool {
+    proc.stat(id.pid).is_ok_and(|stat| stat.id.matches(id))
 }
 
 fn row(sinks: &mut [Slot], failed: &mut bool, process: &Process) {

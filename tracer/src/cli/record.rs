@@ -46,6 +46,10 @@ pub struct Record {
     #[arg(long, value_name = "N", help_heading = "Until when", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_events: Option<u64>,
 
+    /// Read who runs already from /proc, as where the kernel has no iterator over tasks
+    #[arg(long, hide = true)]
+    pub proc_seeds: bool,
+
     #[command(flatten)]
     pub capture: Capture,
 }

@@ -113,7 +113,7 @@ fn record_ebpf(options: &cli::Record, pids: Vec<u32>) -> Result<Record> {
         false => ebpf::Whom::Trees(pids),
     };
     let trees = whom != ebpf::Whom::All;
-    let mut source = open_ebpf(&options.capture, whom)?;
+    let mut source = open_ebpf(&options.capture, whom, options.proc_seeds)?;
     if trees && !source.any_alive()? {
         bail!("-p: the process ended just now; find another with: pgrep -a NAME");
     }
@@ -164,7 +164,7 @@ fn best(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
 }
 
 fn ebpf(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
-    let mut source = open_ebpf(&options.capture, ebpf::Whom::Command)?;
+    let mut source = open_ebpf(&options.capture, ebpf::Whom::Command, false)?;
     source.arm()?;
     let held = command.hold().context(FORK)?;
     let root = source
@@ -179,10 +179,11 @@ fn ebpf(options: &Trace, command: &Arc<Command>) -> Result<Watch> {
     }))
 }
 
-fn open_ebpf(options: &Capture, whom: ebpf::Whom) -> Result<EbpfSource> {
+fn open_ebpf(options: &Capture, whom: ebpf::Whom, proc_seeds: bool) -> Result<EbpfSource> {
     let mut cgroups = Cgroups::new(Path::new(PROC));
     let ebpf = ebpf::Options {
         whom,
+        proc_seeds,
         ring_size: options.ring_size,
         max_argv: options.max_argv,
         threads: options.threads,

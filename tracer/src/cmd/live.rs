@@ -110,6 +110,7 @@ fn open_ebpf(options: &Compare) -> Result<EbpfSource> {
     let mut cgroups = Cgroups::new(Path::new(PROC));
     let ebpf = ebpf::Options {
         whom: ebpf::Whom::Command,
+        proc_seeds: false,
         ring_size: options.ring_size,
         max_argv: MAX_ARGV,
         threads: true,

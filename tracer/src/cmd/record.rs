@@ -43,6 +43,8 @@ async fn report<S: Source>(
     signals: Signals,
 ) -> Result<ExitCode> {
     pipeline.begin(meta);
+    // Whoever waits for the file sees now that it has begun.
+    pipeline.flush();
     pipeline.limit(options.max_events);
     let mut run = Run::new(source, pipeline);
     let mut course = RecordCourse {

@@ -1,5 +1,7 @@
 //! What /proc says of a process, in bytes and without decoding the rest of it.
 
+mod status;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -7,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Args, Bytes, Comm, Field, Precision, ProcId, Reason};
+
+pub use status::Status;
 
 /// Where procfs is.
 #[derive(Clone, Debug)]
@@ -70,19 +74,6 @@ impl Proc {
                 format!("/proc/{pid}/stat is not understood"),
             )
         })
-    }
-
-    /// The process that a thread belongs to.
-    ///
-    /// # Errors
-    /// It is gone (`NotFound`), or the file is not understood.
-    pub fn process_of(&self, tid: u32) -> io::Result<u32> {
-        let status = fs::read(self.file(tid, "status")).map_err(gone)?;
-        // The name before it may be anything, but a newline in it is escaped.
-        let mut lines = status.split(|b| *b == b'\n');
-        let tgid = lines.find_map(|line| line.strip_prefix(b"Tgid:"));
-        let tgid = tgid.and_then(|t| std::str::from_utf8(t).ok()?.trim().parse().ok());
-        tgid.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Arguments as they are in memory now, at most `max` bytes of them. Those

@@ -32,6 +32,8 @@ impl Whom {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub whom: Whom,
+    /// Running processes out of /proc, as where the kernel has no iterator.
+    pub proc_seeds: bool,
     /// Bytes, a power of two, at least a page.
     pub ring_size: u32,
     /// Bytes of argv (and of the environment) at most.

@@ -13,13 +13,13 @@ use tracer_common::config::opt;
 use tracer_common::seed::SeedRecord;
 use tracer_common::tracked::{Key, Tracked, bits};
 
-use super::config::Options;
+use super::config::{Options, Whom};
 use super::error::EbpfError;
 use super::load::Loaded;
 use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
-use crate::source::seeds::program;
+use crate::source::seeds::{Meanwhile, program};
 use crate::source::{Drained, Source};
 use crate::sys::procfs::Proc;
 
@@ -133,8 +133,9 @@ impl Source for EbpfSource {
             // An exec may lie before that point and its text behind it.
             complete_to = complete_to.max(now.min(self.decoder.pending_bound()));
         }
+        let complete_to = complete_to.saturating_sub(CLOCK_SLACK).min(held);
         Drained {
-            complete_to: complete_to.saturating_sub(CLOCK_SLACK).min(held),
+            complete_to: self.seeds.meanwhile.sift(out, complete_to),
             empty: caught_up && held == u64::MAX,
         }
     }
@@ -151,6 +152,7 @@ impl Source for EbpfSource {
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         self.loaded.detach();
         while !self.drain(out).empty {}
+        self.seeds.meanwhile.sift(out, u64::MAX);
         let mut emit = |order, event| out.push((order, event));
         // Without the counters nothing can be said of losses at the very end;
         // reading a map of one's own does not fail.
@@ -162,10 +164,9 @@ impl Source for EbpfSource {
         let remark = |n: u64| {
             format!("{n} records could not be read; this is a fault of tracer, please report it")
         };
-        match std::mem::take(&mut self.malformed) {
-            0 => Vec::new(),
-            n => vec![remark(n)],
-        }
+        let malformed = Some(std::mem::take(&mut self.malformed)).filter(|n| *n > 0);
+        let seeds = self.seeds.remark.take();
+        seeds.into_iter().chain(malformed.map(remark)).collect()
     }
 }
 
@@ -175,6 +176,10 @@ struct Seeds {
     waiting: Vec<SeedRecord>,
     /// When all programs were attached, boot ns: when each of them lived.
     ts: u64,
+    /// In place of the above, where the kernel has no iterator.
+    meanwhile: Meanwhile,
+    /// Why.
+    remark: Option<String>,
     proc: Proc,
     max_argv: usize,
 }
@@ -182,13 +187,31 @@ struct Seeds {
 impl Seeds {
     fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
         let ts = boot_ns();
-        let mut waiting = loaded.seeds(&options.whom)?;
+        let proc = Proc::default();
+        let max_argv = usize::try_from(options.max_argv).unwrap_or(usize::MAX);
+        let mut meanwhile = Meanwhile::default();
+        let mut remark = None;
+        let told = match options.proc_seeds {
+            true => Err(EbpfError::Seed("it is not wanted".to_owned())),
+            false => loaded.seeds(&options.whom),
+        };
+        let mut waiting = match told {
+            Ok(seeds) => seeds,
+            Err(error) if options.whom == Whom::All => {
+                remark = Some(format!("{error}; /proc was read instead"));
+                meanwhile = Meanwhile::read(&proc, ts, options.kthreads, max_argv);
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
         waiting.reverse();
         Ok(Self {
             waiting,
             ts,
-            proc: Proc::default(),
-            max_argv: usize::try_from(options.max_argv).unwrap_or(usize::MAX),
+            meanwhile,
+            remark,
+            proc,
+            max_argv,
         })
     }
 
