@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bytes, Comm, Exec, ProcId, Signal, Usage};
+use super::{Bytes, Comm, Exec, Field, ProcId, Signal, Usage};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,8 @@ pub struct Process {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub ns_pid: Option<u32>,
+    /// Where it was seen last, or (before its first exec) where its parent was; absent: not known.
+    pub cgroup: Option<Field<Bytes>>,
     pub threads: Option<u64>,
     pub usage: Usage,
     /// Who sent the signal that ended it.

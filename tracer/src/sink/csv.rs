@@ -130,7 +130,7 @@ const PROGRAM: &[Column] = &[
     ("tty", |c, p| {
         c.text(exec(p).and_then(|e| e.tty.as_ref()).map(Bytes::as_slice))
     }),
-    ("cgroup", |c, p| c.field(exec(p).map(|e| &e.cgroup))),
+    ("cgroup", |c, p| c.field(p.cgroup.as_ref())),
     ("by_kernel", |c, p| c.value(exec(p).map(|e| e.by_kernel))),
 ];
 

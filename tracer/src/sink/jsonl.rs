@@ -9,8 +9,8 @@ use super::json::{Key, Object, key};
 use super::names::{errno_name, signal_name};
 use super::output::Output;
 use crate::model::{
-    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Fork, Lost, Meta, Precision, ProcId, Process,
-    Seed, Signal, SignalBy, Status, Usage,
+    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Field, Fork, Lost, Meta, Owner, Precision,
+    ProcId, Process, Seed, Signal, SignalBy, Status, Usage,
 };
 
 /// Version of the format: raised when a member changes its meaning or goes.
@@ -167,8 +167,32 @@ fn exec(buf: &mut Vec<u8>, e: &Exec) {
     o.opt(key!("gid"), e.gid);
     o.opt(key!("ns_pid"), e.ns_pid);
     o.opt(key!("old_tid"), e.old_tid);
-    o.field(key!("cgroup"), &e.cgroup);
+    cgroup(&mut o, &e.cgroup);
     o.end_line();
+}
+
+/// The path, and whose it is; of the latter only what the path names.
+fn cgroup(o: &mut Object<'_>, cgroup: &Field<Bytes>) {
+    o.field(key!("cgroup"), cgroup);
+    let Some(path) = cgroup.value() else {
+        return;
+    };
+    let owner = Owner::of(path.as_slice());
+    let container = owner.container.as_ref();
+    for (key, name) in [
+        (key!("unit"), owner.unit),
+        (key!("user_unit"), owner.user_unit),
+        (key!("slice"), owner.slice),
+        (key!("container"), container.map(|c| c.id)),
+        (key!("pod"), owner.pod.as_deref()),
+    ] {
+        if let Some(name) = name {
+            o.bytes(key, name);
+        }
+    }
+    if let Some(runtime) = container.and_then(|c| c.runtime) {
+        o.str(key!("container_runtime"), runtime);
+    }
 }
 
 /// What an exec says of the program, for its own line and that of the process.
@@ -313,7 +337,7 @@ fn seed(buf: &mut Vec<u8>, e: &Seed) {
     o.field(key!("exe"), &e.exe);
     o.args(key!("argv"), &e.argv);
     o.opt(key!("uid"), e.uid);
-    o.field(key!("cgroup"), &e.cgroup);
+    cgroup(&mut o, &e.cgroup);
     o.bool(key!("kthread"), e.kthread);
     o.end_line();
 }
@@ -352,8 +376,8 @@ pub fn process(buf: &mut Vec<u8>, p: &Process) {
         key!("ns_pid"),
         p.ns_pid.or_else(|| exec.and_then(|e| e.ns_pid)),
     );
-    match exec {
-        Some(e) => o.field(key!("cgroup"), &e.cgroup),
+    match &p.cgroup {
+        Some(cgroup) => self::cgroup(&mut o, cgroup),
         None => o.null(key!("cgroup")),
     }
     status(&mut o, p.status);

@@ -9,6 +9,8 @@ pub mod json;
 pub mod jsonl;
 pub mod log;
 pub mod names;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod output;
 pub mod per_process;
 pub mod style;
@@ -45,6 +47,16 @@ pub trait Sink: Send {
     /// Called when the source has nothing more for the moment: write out what waits.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Just before the end: waits, for a bounded time, until what was given to somebody else has
+    /// been taken, so that [`Self::take_lost`] is complete.
+    fn settle(&mut self) {}
+
+    /// Records that this output had to drop since the last call. The caller puts them into the
+    /// stream as lost.
+    fn take_lost(&mut self) -> u64 {
+        0
     }
 
     /// After everything else, once: writes what is left and waits until it is out.

@@ -102,6 +102,7 @@ pub fn usage() -> Usage {
 /// A process that ended well after `wall_ms`.
 pub fn process(id: ProcId, parent: Option<ProcId>, argv: &[&str], wall_ms: u64) -> Process {
     let e = exec(id, argv);
+    let cgroup = e.cgroup.clone();
     Process {
         id,
         orig_parent: parent,
@@ -115,6 +116,7 @@ pub fn process(id: ProcId, parent: Option<ProcId>, argv: &[&str], wall_ms: u64) 
         uid: Some(1000),
         gid: Some(1000),
         ns_pid: None,
+        cgroup: Some(cgroup),
         threads: Some(1),
         usage: usage(),
         killed_by: None,

@@ -27,6 +27,7 @@ pub(super) struct Inherited {
     exe: Option<Bytes>,
     uid: Option<u32>,
     gid: Option<u32>,
+    cgroup: Option<Field<Bytes>>,
 }
 
 impl Inherited {
@@ -35,6 +36,7 @@ impl Inherited {
             exe: parent.exe.clone(),
             uid: parent.uid,
             gid: parent.gid,
+            cgroup: parent.cgroup.clone(),
         }
     }
 }
@@ -55,6 +57,7 @@ impl Entry {
             uid: None,
             gid: None,
             ns_pid: None,
+            cgroup: None,
             threads: None,
             usage: Usage::default(),
             killed_by: None,
@@ -80,6 +83,9 @@ impl Entry {
         p.ns_pid = p.ns_pid.or(e.child_ns_pid);
         p.uid = p.uid.or(inherited.uid);
         p.gid = p.gid.or(inherited.gid);
+        if p.cgroup.is_none() {
+            p.cgroup = inherited.cgroup;
+        }
         if p.execs == 0 {
             p.exe = inherited.exe;
         }
@@ -104,6 +110,7 @@ impl Entry {
         p.uid = e.uid.or(p.uid);
         p.gid = e.gid.or(p.gid);
         p.ns_pid = e.ns_pid.or(p.ns_pid);
+        know_cgroup(p, &e.cgroup);
         p.root |= e.root;
     }
 
@@ -117,6 +124,7 @@ impl Entry {
         p.uid = e.uid.or(p.uid);
         p.gid = e.gid.or(p.gid);
         p.ns_pid = e.ns_pid.or(p.ns_pid);
+        know_cgroup(p, &e.cgroup);
         p.threads = e.threads.or(p.threads);
         p.usage = e.usage.clone();
         p.kthread |= e.kthread;
@@ -178,6 +186,9 @@ impl Entry {
         if p.exec.is_none() && !e.kthread {
             p.exec = Some(Arc::new(exec_before(e)));
         }
+        if p.cgroup.as_ref().and_then(Field::value).is_none() {
+            p.cgroup = Some(e.cgroup.clone());
+        }
     }
 }
 
@@ -207,6 +218,14 @@ fn exec_before(e: &Seed) -> Exec {
         ns_pid: None,
         by_kernel: false,
         root: false,
+    }
+}
+
+/// A newer path counts; that there is none now does not unsay an older one.
+fn know_cgroup(p: &mut Process, cgroup: &Field<Bytes>) {
+    let known = p.cgroup.as_ref().and_then(Field::value).is_some();
+    if !known || cgroup.value().is_some() {
+        p.cgroup = Some(cgroup.clone());
     }
 }
 

@@ -1,6 +1,9 @@
 //! Users by name and by number.
 
 use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 use thiserror::Error;
 use uzers::os::unix::UserExt;
@@ -69,6 +72,35 @@ pub fn uid_of(user: &str) -> Result<u32, UnknownUser> {
     User::find(user).map(|u| u.uid)
 }
 
+/// Names of users, remembered for a while. A look-up may ask a directory server: not for the
+/// thread that reads events.
+#[derive(Debug, Default)]
+pub struct Names {
+    known: FxHashMap<u32, Option<String>>,
+    since: Option<Instant>,
+}
+
+impl Names {
+    /// Users come, go and are renamed.
+    const AGE: Duration = Duration::from_secs(300);
+    const MOST: usize = 4096;
+
+    /// The name of `uid`, if it has one that is UTF-8.
+    pub fn of(&mut self, uid: u32) -> Option<&str> {
+        let now = Instant::now();
+        let old = self.since.is_none_or(|t| now.duration_since(t) > Self::AGE);
+        if old || self.known.len() >= Self::MOST {
+            self.known.clear();
+            self.since = Some(now);
+        }
+        let name = self.known.entry(uid).or_insert_with(|| {
+            let user = uzers::get_user_by_uid(uid)?;
+            Some(user.name().to_str()?.to_owned())
+        });
+        name.as_deref()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +111,16 @@ mod tests {
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
         assert_eq!(User::find("0").unwrap(), root);
+    }
+
+    #[test]
+    fn names_are_found_and_remembered() {
+        let mut names = Names::default();
+        for _ in 0..2 {
+            assert_eq!(names.of(0), Some("root"));
+            assert_eq!(names.of(4_242_424), None);
+        }
+        assert_eq!(names.known.len(), 2);
     }
 
     #[test]
