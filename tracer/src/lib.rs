@@ -11,6 +11,7 @@ pub mod compare;
 pub mod decode;
 pub mod filter;
 pub mod launch;
+pub mod metrics;
 pub mod model;
 pub mod pipeline;
 pub mod sink;

@@ -1,13 +1,16 @@
 //! From a source's events to the sinks: order, process table, rows, counts.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashSet;
 
+use crate::metrics::{Counters, Figures, OutputFigures};
 use crate::model::time::boot_ns;
-use crate::model::{End, Event, Meta, ProcId, Process};
+use crate::model::{End, Event, LossKind, LossPlace, Lost, Meta, ProcId, Process};
 use crate::sink::Sink;
-use crate::source::Drained;
+use crate::source::{Drained, Fill};
 use crate::state::{Reorder, Table};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 
@@ -15,11 +18,16 @@ use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 /// then is lost in the kernel's buffer, where it is counted.
 const BACKLOG: usize = 32 << 20;
 
+/// Name of the output that only counts.
+const COUNTERS: &str = "metrics";
+
 /// An output and the name that its errors are reported under.
 struct Slot {
     name: String,
     /// `None` after an error: that output has ended.
     sink: Option<Box<dyn Sink>>,
+    /// Bytes that it had written when it was last looked at.
+    written: u64,
 }
 
 /// Everything behind a source.
@@ -32,6 +40,8 @@ pub struct Pipeline {
     /// Time up to which events were applied.
     applied: u64,
     failed: bool,
+    /// For whoever watches from outside.
+    figures: Option<Arc<Figures>>,
     /// Events that may still be passed on.
     left: Option<u64>,
     sweep: Sweep,
@@ -62,7 +72,18 @@ impl Pipeline {
         self.sinks.push(Slot {
             name: name.into(),
             sink: Some(sink),
+            written: 0,
         });
+    }
+
+    /// Shows `figures` the state of the capture from now on.
+    pub fn watch(&mut self, figures: Arc<Figures>) {
+        self.add(COUNTERS, Box::new(Counters(Arc::clone(&figures))));
+        self.figures = Some(figures);
+    }
+
+    pub fn figures(&self) -> Option<&Figures> {
+        self.figures.as_deref()
     }
 
     pub fn begin(&mut self, meta: &Meta) {
@@ -131,6 +152,51 @@ impl Pipeline {
     /// Writes out what waits in the sinks.
     pub fn flush(&mut self) {
         each(&mut self.sinks, &mut self.failed, |s| s.flush());
+        self.take_lost(self.applied);
+    }
+
+    /// Puts what outputs had to drop into the stream, at `ts`.
+    fn take_lost(&mut self, ts: u64) {
+        let lost = |slot: &mut Slot| slot.sink.as_mut().map_or(0, |s| s.take_lost());
+        let count = self.sinks.iter_mut().map(lost).sum();
+        if count > 0 {
+            let lost = Event::Lost(Lost {
+                ts,
+                cpu: None,
+                place: LossPlace::Sink,
+                kind: LossKind::Any,
+                count,
+            });
+            self.apply(&lost);
+        }
+    }
+
+    /// Shows those who watch how things stand; `fill` is asked only if there are any.
+    pub fn show(&mut self, fill: impl FnOnce() -> Option<Fill>) {
+        let Some(figures) = &self.figures else {
+            return;
+        };
+        for (figure, n) in [
+            (&figures.alive, self.table.running()),
+            (&figures.ending, self.table.ending()),
+            (&figures.reorder, self.reorder.len()),
+        ] {
+            figure.store(n as u64, Ordering::Relaxed);
+        }
+        if let Some(fill) = fill() {
+            figures.set_buffer(fill);
+        }
+        let outputs = self.sinks.iter_mut().filter(|slot| slot.name != COUNTERS);
+        figures.set_outputs(outputs.map(|slot| {
+            let sink = slot.sink.as_ref();
+            slot.written = sink.map_or(slot.written, |s| s.written());
+            OutputFigures {
+                name: slot.name.clone(),
+                backlog_bytes: sink.map_or(0, |s| s.backlog() as u64),
+                written_bytes: slot.written,
+                failed: sink.is_none(),
+            }
+        }));
     }
 
     /// Whether a sink is so far behind that nothing more should be read.
@@ -198,6 +264,11 @@ impl Pipeline {
             empty: true,
         };
         self.take(events, all);
+        each(&mut self.sinks, &mut self.failed, |s| {
+            s.settle();
+            Ok(())
+        });
+        self.take_lost(ts);
         if self.reorder.late() > 0 {
             eprintln!(
                 "tracer: {} events came late and stand out of order; this is a fault of tracer, please report it",

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, ValueHint};
 use tracer_common::config::{MAX_CGROUPS, MAX_UIDS};
 
-use super::{Backend, Color, Stop, TreeStyle, stop, value};
+use super::{Backend, Color, Export, Stop, TreeStyle, stop, value};
 use crate::sink::format::{Encoding, Format};
 use crate::sink::output::Destination;
 use crate::sys::users;
@@ -90,6 +90,9 @@ pub struct Capture {
     /// Longest argument list recorded whole, at most 2MiB; longer ones are cut and marked
     #[arg(long, value_name = "SIZE", help_heading = "What is recorded", default_value = "64KiB", value_parser = value::max_argv)]
     pub max_argv: u32,
+
+    #[command(flatten)]
+    pub export: Export,
 
     /// Where events come from; auto takes the first of ebpf, ftrace, ptrace that works
     #[arg(

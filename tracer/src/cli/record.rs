@@ -94,9 +94,10 @@ impl Record {
             .capture
             .tree
             .is_some_and(|style| style != TreeStyle::None);
-        if !self.capture.log && !tree && self.capture.output.is_empty() {
+        let export = self.capture.export.is_used();
+        if !self.capture.log && !tree && !export && self.capture.output.is_empty() {
             return fault(
-                "nothing would be written; add -o FILE.jsonl, or -l for a line for each event",
+                "nothing would be written; add -o FILE.jsonl, -l for a line for each event, --metrics or --otlp",
             );
         }
         let is_tree = |format| format == Format::Text;

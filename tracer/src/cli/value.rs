@@ -52,6 +52,21 @@ pub(super) fn max_argv(text: &str) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("{text} is too large"))
 }
 
+/// Smallest queue: a batch of long command lines.
+const MIN_QUEUE: u64 = 1 << 20;
+
+/// Memory of a queue.
+pub(super) fn queue(text: &str) -> Result<usize, String> {
+    let bytes = size(text)?;
+    if bytes < MIN_QUEUE {
+        return Err(format!(
+            "{text} is too small; the smallest is {}",
+            show(MIN_QUEUE)
+        ));
+    }
+    usize::try_from(bytes).map_err(|_| format!("{text} is too large"))
+}
+
 pub(super) fn ring_size(text: &str) -> Result<u32, String> {
     ring_size_for(text, page_size())
 }

@@ -3,6 +3,7 @@
 mod backend;
 pub mod check;
 pub mod compare;
+mod export;
 mod live;
 mod outputs;
 pub mod record;

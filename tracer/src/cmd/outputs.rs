@@ -19,13 +19,8 @@ use crate::sink::tree::TreeOptions;
 
 /// Opens every output that `options` name; `tree` is the one at the end where they say nothing of it.
 pub fn open(options: &Capture, tree: TreeStyle, pipeline: &mut Pipeline) -> Result<()> {
-    let mut add = |to: &Destination, sink: Box<dyn Sink>| {
-        let sink = match options.failed {
-            true => Box::new(FailedOnly::new(sink)),
-            false => sink,
-        };
-        pipeline.add(to.name(), sink);
-    };
+    super::export::open(options, pipeline)?;
+    let mut add = |to: &Destination, sink| add(options, pipeline, to.name(), sink);
     let tree = options.tree.unwrap_or(tree);
     // What goes to a file has no colours and no width.
     let for_files = TreeOptions {
@@ -75,6 +70,15 @@ pub fn open(options: &Capture, tree: TreeStyle, pipeline: &mut Pipeline) -> Resu
         }
     }
     Ok(())
+}
+
+/// Puts a sink behind the filters that are evaluated at the sinks.
+pub(super) fn add(options: &Capture, pipeline: &mut Pipeline, name: String, sink: Box<dyn Sink>) {
+    let sink = match options.failed {
+        true => Box::new(FailedOnly::new(sink)),
+        false => sink,
+    };
+    pipeline.add(name, sink);
 }
 
 /// What tells an open file from others, whatever names it has. Devices take

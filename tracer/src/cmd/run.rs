@@ -85,6 +85,7 @@ pub(super) struct Run<S> {
 
 impl<S: Source> Run<S> {
     pub fn new(source: S, pipeline: Pipeline) -> Self {
+        super::export::programs(&source, &pipeline);
         Self {
             source,
             pipeline,
@@ -120,6 +121,7 @@ impl<S: Source> Run<S> {
             more = !empty;
             if flushed.elapsed() >= FLUSH || (any && empty) {
                 self.pipeline.flush();
+                self.pipeline.show(|| self.source.fill());
                 flushed = Instant::now();
             }
             if course.is_over(&mut self.source, &self.pipeline)? {

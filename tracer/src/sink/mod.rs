@@ -49,6 +49,11 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// Bytes that reached the destination so far, where there is one.
+    fn written(&self) -> u64 {
+        0
+    }
+
     /// Just before the end: waits, for a bounded time, until what was given to somebody else has
     /// been taken, so that [`Self::take_lost`] is complete.
     fn settle(&mut self) {}

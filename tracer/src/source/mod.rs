@@ -6,6 +6,7 @@ pub mod ptrace;
 mod seeds;
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use crate::model::Event;
 
@@ -16,6 +17,14 @@ pub struct Drained {
     pub complete_to: u64,
     /// Nothing more waits for now.
     pub empty: bool,
+}
+
+/// A source's buffer, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// At its fullest since the last look.
+    pub used: u64,
+    pub size: u64,
 }
 
 /// A stream of events.
@@ -38,6 +47,16 @@ pub trait Source {
 
     /// Stops the source and takes what is left, with what was lost at the very end.
     fn finish(&mut self, out: &mut Vec<(u64, Event)>);
+
+    /// How full its buffer was, where that is known.
+    fn fill(&mut self) -> Option<Fill> {
+        None
+    }
+
+    /// BPF programs that run for it, by name.
+    fn programs(&self) -> Vec<(String, OwnedFd)> {
+        Vec::new()
+    }
 
     /// What users should be told of this run, each remark once.
     fn remarks(&mut self) -> Vec<String> {

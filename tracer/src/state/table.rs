@@ -93,6 +93,11 @@ impl Table {
         }
     }
 
+    /// Processes that have ended and whose row has not gone out.
+    pub fn ending(&self) -> usize {
+        self.entries.len().saturating_sub(self.running)
+    }
+
     /// Whether ended processes still wait for their final totals.
     pub fn awaits_finals(&self) -> bool {
         self.entries.len() > self.running

@@ -4,6 +4,7 @@
 //! two threads put the programs through the verifier. And what takes long for
 //! nothing is avoided: see [`loader`] and [`Btf::stub`].
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::thread;
 
@@ -124,6 +125,17 @@ impl Loaded {
     /// Takes the programs out of the kernel: no record comes after that.
     pub fn detach(&mut self) {
         self.programs = None;
+    }
+
+    /// The programs that are attached. A descriptor does not keep one attached.
+    pub fn program_fds(&self) -> Vec<(String, OwnedFd)> {
+        let programs = self.programs.iter().flat_map(Ebpf::programs);
+        let fds = programs.filter_map(|(name, program)| {
+            // One that was not asked for is not loaded and has none.
+            let fd = program.fd().ok()?.as_fd().try_clone_to_owned().ok()?;
+            Some((name.to_owned(), fd))
+        });
+        fds.collect()
     }
 
     /// Reader of the kernel side's own diagnostics.

@@ -1,7 +1,7 @@
 //! Reads the ring buffer and says how far the stream is complete.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,7 +20,7 @@ use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
 use crate::source::seeds::{Meanwhile, program};
-use crate::source::{Drained, Source};
+use crate::source::{Drained, Fill, Source};
 use crate::sys::procfs::Proc;
 
 /// Records taken by one drain.
@@ -43,6 +43,9 @@ pub struct EbpfSource {
     logger: Option<EbpfLogger<&'static dyn Log>>,
     malformed: u64,
     seeds: Seeds,
+    /// The most that lay in the ring at a look, bytes.
+    fullest: usize,
+    size: u32,
     /// When to look again for losses of the tracked set, boot ns.
     next_look: u64,
 }
@@ -73,6 +76,8 @@ impl EbpfSource {
             decoder,
             logger,
             malformed: 0,
+            fullest: 0,
+            size: options.ring_size,
             next_look: 0,
         })
     }
@@ -105,6 +110,8 @@ impl Source for EbpfSource {
         // later time than `now`.
         let now = boot_ns();
         let reserved = self.positions.producer();
+        let used = reserved.wrapping_sub(self.positions.consumer());
+        self.fullest = self.fullest.max(used);
         let ring = self.ring.get_mut();
         let mut emit = |order, event| out.push((order, event));
         for _ in 0..BATCH {
@@ -158,6 +165,17 @@ impl Source for EbpfSource {
         // reading a map of one's own does not fail.
         let counters = self.loaded.counters().unwrap_or_default();
         self.decoder.finish(&counters, boot_ns(), &mut emit);
+    }
+
+    fn fill(&mut self) -> Option<Fill> {
+        Some(Fill {
+            used: std::mem::take(&mut self.fullest) as u64,
+            size: self.size.into(),
+        })
+    }
+
+    fn programs(&self) -> Vec<(String, OwnedFd)> {
+        self.loaded.program_fds()
     }
 
     fn remarks(&mut self) -> Vec<String> {
