@@ -264,11 +264,6 @@ impl Pipeline {
             empty: true,
         };
         self.take(events, all);
-        each(&mut self.sinks, &mut self.failed, |s| {
-            s.settle();
-            Ok(())
-        });
-        self.take_lost(ts);
         if self.reorder.late() > 0 {
             eprintln!(
                 "tracer: {} events came late and stand out of order; this is a fault of tracer, please report it",
@@ -282,10 +277,17 @@ impl Pipeline {
             table,
             sinks,
             failed,
-            end,
             ..
         } = self;
         table.drain_remaining(&mut |p| row(sinks, failed, &p));
+        each(&mut self.sinks, &mut self.failed, |s| {
+            s.settle();
+            Ok(())
+        });
+        self.take_lost(ts);
+        let Self {
+            sinks, failed, end, ..
+        } = self;
         end.ts = ts;
         end.exit_code = exit_code;
         each(sinks, failed, |s| s.end(end));
