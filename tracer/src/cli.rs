@@ -4,6 +4,7 @@
 
 mod capture;
 mod compare;
+mod config;
 mod export;
 mod record;
 mod trace;
@@ -153,6 +154,7 @@ fn stop(kind: ErrorKind, message: impl std::fmt::Display) -> Stop {
 
 /// Reads the command line; `args` begins with tracer's own name.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Stop> {
+    let args = with_file(args.into_iter().collect())?;
     let mut cli = Cli::try_parse_from(args).map_err(explain)?;
     match cli.action {
         Some(Sub::Check(check)) => Ok(Invocation::Check(check)),
@@ -173,6 +175,24 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sto
             Ok(Invocation::Trace(Box::new(cli.trace)))
         }
     }
+}
+
+/// Puts the options of `--config` in front of those of `tracer record`.
+fn with_file(mut args: Vec<OsString>) -> Result<Vec<OsString>, Stop> {
+    // Options may stand between the names, but not to any purpose.
+    const OWN: usize = 2;
+    if args.get(1).is_none_or(|a| a != "record") {
+        return Ok(args);
+    }
+    let own = args.split_off(OWN);
+    if let Some(path) = config::file(&own) {
+        let command = Cli::command();
+        let record = command.find_subcommand("record");
+        let added = record.map_or(Ok(Vec::new()), |c| config::arguments(&path, c, &own));
+        args.extend(added.map_err(|e| stop(ErrorKind::ValueValidation, e))?);
+    }
+    args.extend(own);
+    Ok(args)
 }
 
 /// A command without `--` is what everybody tries first.

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 use crate::metrics::{Counters, Figures, OutputFigures};
 use crate::model::time::boot_ns;
 use crate::model::{End, Event, LossKind, LossPlace, Lost, Meta, ProcId, Process};
-use crate::sink::Sink;
+use crate::sink::{Sink, Stats};
 use crate::source::{Drained, Fill};
 use crate::state::{Reorder, Table};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
@@ -26,8 +26,8 @@ struct Slot {
     name: String,
     /// `None` after an error: that output has ended.
     sink: Option<Box<dyn Sink>>,
-    /// Bytes that it had written when it was last looked at.
-    written: u64,
+    /// How it was doing when it was last looked at.
+    stats: Stats,
 }
 
 /// Everything behind a source.
@@ -72,7 +72,7 @@ impl Pipeline {
         self.sinks.push(Slot {
             name: name.into(),
             sink: Some(sink),
-            written: 0,
+            stats: Stats::default(),
         });
     }
 
@@ -189,11 +189,11 @@ impl Pipeline {
         let outputs = self.sinks.iter_mut().filter(|slot| slot.name != COUNTERS);
         figures.set_outputs(outputs.map(|slot| {
             let sink = slot.sink.as_ref();
-            slot.written = sink.map_or(slot.written, |s| s.written());
+            slot.stats = sink.map_or(slot.stats, |s| s.stats());
             OutputFigures {
                 name: slot.name.clone(),
-                backlog_bytes: sink.map_or(0, |s| s.backlog() as u64),
-                written_bytes: slot.written,
+                waiting: sink.map_or(0, |s| slot.stats.waiting.max(s.backlog() as u64)),
+                stats: slot.stats,
                 failed: sink.is_none(),
             }
         }));

@@ -1,5 +1,6 @@
 //! `tracer record`
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -49,6 +50,10 @@ pub struct Record {
     /// Read who runs already from /proc, as where the kernel has no iterator over tasks
     #[arg(long, hide = true)]
     pub proc_seeds: bool,
+
+    /// Take further options from FILE (TOML; the keys are the options' long names); those given here come first
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: Option<PathBuf>,
 
     #[command(flatten)]
     pub capture: Capture,

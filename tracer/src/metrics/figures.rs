@@ -7,6 +7,7 @@ use super::own::Own;
 use super::programs::Programs;
 use super::text::Text;
 use crate::model::{LossKind, LossPlace, Meta};
+use crate::sink::Stats;
 #[cfg(feature = "otlp")]
 use crate::sink::otlp;
 use crate::source::Fill;
@@ -69,12 +70,34 @@ const LOSSES: [LossKind; 7] = [
     LossKind::Signal,
 ];
 
+/// What is counted of each output.
+type OutputCounter = (&'static str, &'static str, fn(&Stats) -> u64);
+
+const OUTPUT_COUNTERS: [OutputCounter; 3] = [
+    (
+        "tracer_output_written_bytes_total",
+        "Bytes written to the destination of an output.",
+        |s| s.written,
+    ),
+    (
+        "tracer_output_lost_total",
+        "Records that an output dropped, as its destination could not be written.",
+        |s| s.lost,
+    ),
+    (
+        "tracer_output_rotations_total",
+        "Files that an output began after its first.",
+        |s| s.rotations,
+    ),
+];
+
 /// An output, as the pipeline sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputFigures {
     pub name: String,
-    pub backlog_bytes: u64,
-    pub written_bytes: u64,
+    /// Bytes that wait for its destination.
+    pub waiting: u64,
+    pub stats: Stats,
     /// It ended with an error.
     pub failed: bool,
 }
@@ -257,19 +280,18 @@ impl Figures {
         if outputs.is_empty() {
             return;
         }
-        let mut backlog = text.gauge(
-            "tracer_output_backlog_bytes",
+        let mut waiting = text.gauge(
+            "tracer_output_waiting_bytes",
             "Bytes that wait for the destination of an output.",
         );
         for o in &*outputs {
-            backlog.sample(&[("output", &o.name)], o.backlog_bytes);
+            waiting.sample(&[("output", &o.name)], o.waiting);
         }
-        let mut written = text.counter(
-            "tracer_output_written_bytes_total",
-            "Bytes written to the destination of an output.",
-        );
-        for o in &*outputs {
-            written.sample(&[("output", &o.name)], o.written_bytes);
+        for (name, help, value) in OUTPUT_COUNTERS {
+            let mut metric = text.counter(name, help);
+            for o in &*outputs {
+                metric.sample(&[("output", &o.name)], value(&o.stats));
+            }
         }
         let mut failed = text.gauge(
             "tracer_output_failed",

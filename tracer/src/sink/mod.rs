@@ -49,11 +49,6 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Bytes that reached the destination so far, where there is one.
-    fn written(&self) -> u64 {
-        0
-    }
-
     /// Just before the end: waits, for a bounded time, until what was given to somebody else has
     /// been taken, so that [`Self::take_lost`] is complete.
     fn settle(&mut self) {}
@@ -69,11 +64,29 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// For those who watch tracer.
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
     /// Bytes that wait for a slow destination. The caller stops reading its
     /// source while any sink is above the caller's bound.
     fn backlog(&self) -> usize {
         0
     }
+}
+
+/// How an output is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes that wait to be written.
+    pub waiting: u64,
+    /// Bytes written, to all its files.
+    pub written: u64,
+    /// Records that were dropped because the destination could not be written.
+    pub lost: u64,
+    /// Files begun after the first.
+    pub rotations: u64,
 }
 
 #[cfg(test)]
