@@ -148,6 +148,58 @@ pub fn knows_ends() -> Result<(), String> {
     }
 }
 
+/// Python with duckdb, chdb and pyarrow.
+pub fn databases() -> Result<(), String> {
+    extra("python").map(drop)
+}
+
+pub fn systemd_analyze() -> Result<(), String> {
+    program("systemd-analyze")
+}
+
+pub fn setpriv() -> Result<(), String> {
+    program("setpriv")
+}
+
+pub fn unshare() -> Result<(), String> {
+    program("unshare")
+}
+
+pub fn strace() -> Result<(), String> {
+    program("strace")
+}
+
+/// rotel, an OpenTelemetry collector.
+pub fn rotel() -> Result<(), String> {
+    extra("rotel").map(drop)
+}
+
+/// promtool, of Prometheus.
+pub fn promtool() -> Result<(), String> {
+    extra("promtool").map(drop)
+}
+
+/// A program that `cargo xtask setup --extras` fetches: `python` (with the modules
+/// duckdb, chdb and pyarrow), `rotel`, `promtool`.
+pub fn extra(name: &str) -> Result<PathBuf, String> {
+    let dir = match (env::var_os("TRACER_EXTRAS"), env::var_os("XDG_CACHE_HOME")) {
+        (Some(dir), _) => PathBuf::from(dir),
+        (None, Some(cache)) => Path::new(&cache).join("tracer/extras"),
+        (None, None) => {
+            Path::new(&env::var_os("HOME").unwrap_or_default()).join(".cache/tracer/extras")
+        }
+    };
+    let path = dir.join("bin").join(name);
+    // Its last file: without it the directory is not whole.
+    if dir.join("tracer-extras").is_file() && path.is_file() {
+        return Ok(path);
+    }
+    Err(format!(
+        "no {} here: run `cargo xtask setup --extras`",
+        path.display()
+    ))
+}
+
 /// Whether `name` is on PATH.
 pub fn program(name: &str) -> Result<(), String> {
     find_program(name)

@@ -14,6 +14,8 @@ pub mod cgroup;
 pub mod clock;
 pub mod fixtures;
 pub mod host;
+pub mod http;
+pub mod otlp;
 pub mod pty;
 pub mod run;
 pub mod truth;

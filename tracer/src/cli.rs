@@ -12,6 +12,7 @@ mod value;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -73,9 +74,12 @@ enum Sub {
         /// Shell to print it for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
+    /// Print the manual page, or write the pages of all subcommands into DIR
     #[command(hide = true)]
-    Man,
+    Man {
+        /// Directory for tracer.1, tracer-record.1 and so on
+        dir: Option<PathBuf>,
+    },
 }
 
 /// What was asked for.
@@ -88,7 +92,7 @@ pub enum Invocation {
     /// For [`completions`].
     Completions(clap_complete::Shell),
     /// For [`man`].
-    Man,
+    Man(Option<PathBuf>),
 }
 
 /// `tracer check`
@@ -167,7 +171,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sto
             Ok(Invocation::Compare(Box::new(options)))
         }
         Some(Sub::Completions { shell }) => Ok(Invocation::Completions(shell)),
-        Some(Sub::Man) => Ok(Invocation::Man),
+        Some(Sub::Man { dir }) => Ok(Invocation::Man(dir)),
         None => {
             cli.trace.validate()?;
             // As timeout(1) has it.
@@ -230,9 +234,12 @@ pub fn completions(shell: clap_complete::Shell, out: &mut dyn Write) -> io::Resu
     out.write_all(&script)
 }
 
-/// Writes the manual page, in roff.
-pub fn man(out: &mut dyn Write) -> io::Result<()> {
-    clap_mangen::Man::new(Cli::command()).render(out)
+/// Writes the manual page, in roff; with `dir` those of the subcommands too, as files there.
+pub fn man(dir: Option<&Path>, out: &mut dyn Write) -> io::Result<()> {
+    match dir {
+        Some(dir) => clap_mangen::generate_to(Cli::command(), dir),
+        None => clap_mangen::Man::new(Cli::command()).render(out),
+    }
 }
 
 #[cfg(test)]

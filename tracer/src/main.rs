@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Invocation::Completions(shell) => cli::completions(shell, &mut io::stdout().lock())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
-        Invocation::Man => cli::man(&mut io::stdout().lock())
+        Invocation::Man(dir) => cli::man(dir.as_deref(), &mut io::stdout().lock())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
     };

@@ -4,12 +4,12 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 
-use crate::{check, test, vm};
+use crate::{check, dist, test, vm};
 
 /// Check, then test on this kernel, then on the others in qemu
 #[derive(clap::Args)]
 pub struct Args {
-    /// Build cargo-deny, and look for advisories against the dependencies too
+    /// Build cargo-deny, look for advisories against the dependencies, and build the Debian package too
     #[arg(long)]
     full: bool,
 }
@@ -24,6 +24,10 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     done("checks");
     let (mut summary, passed) = test::run(&test::Args::default())?;
     done("tests on this kernel");
+    if args.full {
+        dist::deb()?;
+        done("the Debian package");
+    }
     let guests = vm::test()?;
     done("tests in qemu");
     summary += guests.summary;

@@ -5,6 +5,7 @@ mod bpf_toolchain;
 mod build;
 mod check;
 mod ci;
+mod dist;
 mod licences;
 mod paths;
 mod process;
@@ -35,6 +36,7 @@ enum Task {
     Check(check::Args),
     Vm(vm::Args),
     Bench(bench::Args),
+    Dist(dist::Args),
     Ci(ci::Args),
 }
 
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Task::Run(args) => run::main(args),
         Task::Test(args) => test::main(&args),
         Task::Check(check::Args {}) => check::main().map(|()| ExitCode::SUCCESS),
+        Task::Dist(args) => dist::main(&args),
         Task::Ci(args) => ci::main(&args),
         Task::Vm(args) => vm::main(&args),
         Task::Bench(args) => bench::main(&args),

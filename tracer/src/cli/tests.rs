@@ -157,7 +157,7 @@ fn other_invocations() {
             offsets: false
         }))
     ));
-    assert!(matches!(parse_line("man"), Ok(Invocation::Man)));
+    assert!(matches!(parse_line("man"), Ok(Invocation::Man(None))));
     let Ok(Invocation::Completions(shell)) = parse_line("completions bash") else {
         panic!()
     };

@@ -27,12 +27,6 @@ pub(super) fn open(options: &Capture, pipeline: &mut Pipeline) -> Result<()> {
     let (Some(server), Some(figures)) = (server, figures) else {
         return Ok(());
     };
-    if export.bpf_stats {
-        let counting = enable_stats(Stats::RunTime).context(
-            "--bpf-stats: the kernel refuses it (CAP_SYS_ADMIN is needed, and Linux 5.8)",
-        )?;
-        figures.set_programs(Programs::counting(counting));
-    }
     let address = server.address();
     server.start(Arc::clone(&figures))?;
     pipeline.watch(figures);
@@ -42,6 +36,17 @@ pub(super) fn open(options: &Capture, pipeline: &mut Pipeline) -> Result<()> {
         );
     } else if !options.quiet {
         eprintln!("tracer: metrics at http://{address}/metrics");
+    }
+    Ok(())
+}
+
+/// Lets the kernel count what programs cost, for `--bpf-stats`.
+pub(super) fn count(options: &Capture, pipeline: &Pipeline) -> Result<()> {
+    if let (true, Some(figures)) = (options.export.bpf_stats, pipeline.figures()) {
+        let counting = enable_stats(Stats::RunTime).context(
+            "--bpf-stats: the kernel refuses it; CAP_SYS_ADMIN is needed, or leave it out and set sysctl kernel.bpf_stats_enabled=1",
+        )?;
+        figures.set_programs(Programs::counting(counting));
     }
     Ok(())
 }

@@ -8,5 +8,6 @@ mod live;
 mod outputs;
 pub mod record;
 mod run;
+mod service;
 mod signals;
 pub mod trace;

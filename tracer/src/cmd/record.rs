@@ -8,18 +8,22 @@ use anyhow::Result;
 use tokio::time::{Instant, sleep_until};
 
 use super::backend::{self, Record as Watch};
+use super::export;
 use super::outputs;
 use super::run::{Course, Pace, Run, block_on, meta};
+use super::service::{Service, restrict, with_files_only};
 use super::signals::Signals;
 use crate::cli::{FAILURE, Record, TreeStyle};
 use crate::model::Meta;
 use crate::pipeline::Pipeline;
 use crate::source::Source;
+use crate::sys::capabilities::Need;
 
 /// Records until it is told to end. The exit status is 0 where nothing failed.
 pub fn run(options: &Record) -> Result<ExitCode> {
     let mut pipeline = Pipeline::new();
-    outputs::open(&options.capture, TreeStyle::None, &mut pipeline)?;
+    with_files_only(|| outputs::open(&options.capture, TreeStyle::None, &mut pipeline))?;
+    export::count(&options.capture, &pipeline)?;
     block_on(record(options, pipeline))
 }
 
@@ -29,6 +33,8 @@ async fn record(options: &Record, pipeline: Pipeline) -> Result<ExitCode> {
     let mut meta = meta("", &[], None);
     let source = backend::record(options)?;
     meta.backend = source.name();
+    // Programs are attached, and what runs already is known.
+    restrict(Need::Events);
     match source {
         Watch::Ebpf(source) => report(options, source, &meta, pipeline, signals).await,
         Watch::Ftrace(source) => report(options, source, &meta, pipeline, signals).await,
@@ -48,6 +54,7 @@ async fn report<S: Source>(
     pipeline.limit(options.max_events);
     let mut run = Run::new(source, pipeline);
     let mut course = RecordCourse {
+        service: Service::ready(),
         signals,
         // A time beyond what the clock can hold never comes.
         end: options.duration.and_then(|d| Instant::now().checked_add(d)),
@@ -56,6 +63,7 @@ async fn report<S: Source>(
     };
     run.until(&mut course, Pace::new(options.capture.log))
         .await?;
+    course.service.stopping();
     Ok(ExitCode::from(if run.finish(0).await {
         0
     } else {
@@ -68,6 +76,7 @@ const COUNT: Duration = Duration::from_millis(200);
 
 /// Until a signal, a time, a number of events, or the last end of the trees.
 struct RecordCourse {
+    service: Service,
     signals: Signals,
     end: Option<Instant>,
     trees: bool,
@@ -91,6 +100,7 @@ impl Course for RecordCourse {
     }
 
     fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &Pipeline) -> Result<bool> {
+        self.service.alive();
         if pipeline.is_full() {
             return Ok(true);
         }

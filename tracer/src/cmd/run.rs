@@ -84,8 +84,9 @@ pub(super) struct Run<S> {
 }
 
 impl<S: Source> Run<S> {
-    pub fn new(source: S, pipeline: Pipeline) -> Self {
+    pub fn new(mut source: S, mut pipeline: Pipeline) -> Self {
         super::export::programs(&source, &pipeline);
+        pipeline.show(|| source.fill());
         Self {
             source,
             pipeline,

@@ -9,6 +9,7 @@ use anyhow::Result;
 use tokio::time::{Instant, sleep_until};
 
 use super::backend::{self, Root, Watch, Watching};
+use super::export;
 use super::outputs;
 use super::run::{Course, Pace, Run, block_on, meta};
 use super::signals::{Asked, Signals};
@@ -35,6 +36,7 @@ pub fn run(options: &Trace) -> Result<ExitCode> {
         false => TreeStyle::Folded,
     };
     outputs::open(&options.capture, tree, &mut pipeline)?;
+    export::count(&options.capture, &pipeline)?;
     block_on(trace(options, &command, pipeline))
 }
 

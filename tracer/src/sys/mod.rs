@@ -2,6 +2,7 @@
 //! root can be injected, so that tests bring their own.
 
 pub mod btf;
+pub mod capabilities;
 pub mod cgroup;
 pub mod mounts;
 pub mod procfs;

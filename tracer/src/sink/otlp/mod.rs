@@ -25,6 +25,7 @@ use self::lineage::Lineage;
 use self::queue::{Item, Queue};
 use super::Sink;
 use crate::model::{End, Event, Meta, Process};
+use crate::sys::capabilities::{Need, keep_only};
 
 /// How long the end of a capture waits for spans to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -75,7 +76,11 @@ impl Sink for Otlp {
         let context = span::Context::new(meta);
         let (queue, target) = (Arc::clone(&self.queue), self.options.target.clone());
         let thread = thread::Builder::new().name("otlp".into());
-        self.thread = Some(thread.spawn(move || sender::run(&queue, &target, context))?);
+        self.thread = Some(thread.spawn(move || {
+            // It only talks to the receiver; if it is refused, as before.
+            let _ = keep_only(Need::Nothing);
+            sender::run(&queue, &target, context);
+        })?);
         Ok(())
     }
 

@@ -1,0 +1,95 @@
+//! `cargo xtask dist`: what a package holds besides the binary, and the Debian package.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{build, paths, process};
+
+const DEB_VERSION: &str = "3.8.0";
+/// Shells, and the files that their completions live in.
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "tracer"),
+    ("zsh", "_tracer"),
+    ("fish", "tracer.fish"),
+];
+
+/// Build the release, completions and manual pages into target/dist; with --deb a Debian package too
+#[derive(clap::Args)]
+pub struct Args {
+    /// Build the Debian package with cargo-deb, which is built into the cache first if it is not there
+    #[arg(long)]
+    deb: bool,
+}
+
+pub fn main(args: &Args) -> Result<ExitCode> {
+    if args.deb {
+        println!("{}", deb()?.display());
+    } else {
+        println!("{}", files()?.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Completions and manual pages, by the released binary itself. Returns the directory.
+fn files() -> Result<PathBuf> {
+    build::release_quietly()?;
+    // Where tracer/Cargo.toml has them, wherever cargo's own target directory is.
+    let dist = paths::root().join("target/dist");
+    let man = fresh(&dist.join("man"))?;
+    process::run_quietly(Command::new(paths::tracer()).arg("man").arg(&man))?;
+    for page in fs::read_dir(&man)? {
+        // Debian wants them compressed, the same on each build.
+        let page = page?.path();
+        process::run_quietly(Command::new("gzip").args(["-9nf"]).arg(page))?;
+    }
+    for (shell, name) in SHELLS {
+        let dir = fresh(&dist.join(shell))?;
+        let script = process::output(Command::new(paths::tracer()).args(["completions", shell]))?;
+        fs::write(dir.join(name), script)?;
+    }
+    Ok(dist)
+}
+
+fn fresh(dir: &Path) -> Result<PathBuf> {
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    Ok(dir.to_owned())
+}
+
+/// Builds the package. Returns where it is.
+pub fn deb() -> Result<PathBuf> {
+    let dist = files()?;
+    let out = fresh(&dist.join("deb"))?.join("tracer.deb");
+    let mut deb = Command::new(cargo_deb()?);
+    deb.current_dir(paths::root())
+        .args(["--package", "tracer", "--no-build", "--output"])
+        .arg(&out);
+    process::run_quietly(&mut deb)?;
+    Ok(out)
+}
+
+/// cargo-deb, built into the cache unless it is there.
+fn cargo_deb() -> Result<PathBuf> {
+    let root = paths::cache()?.join("cargo-deb");
+    let program = root.join("bin/cargo-deb");
+    if program.is_file() {
+        return Ok(program);
+    }
+    if process::on_path("cargo-deb") {
+        return Ok("cargo-deb".into());
+    }
+    let mut install = process::cargo();
+    install
+        .args(["install", "cargo-deb", "--version", DEB_VERSION])
+        .args(["--locked", "--no-default-features", "--root"])
+        .arg(&root);
+    process::run(&mut install)?;
+    Ok(program)
+}
