@@ -23,7 +23,7 @@ pub use target::{Header, Target, TargetError};
 
 use self::lineage::Lineage;
 use self::queue::{Item, Queue};
-use super::Sink;
+use super::{Sink, Stats};
 use crate::model::{End, Event, Meta, Process};
 use crate::sys::capabilities::{Need, keep_only};
 
@@ -111,6 +111,16 @@ impl Sink for Otlp {
             self.queue.put(&mut self.fresh, sender::BATCH);
         }
         Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        let figures = &self.queue.figures;
+        Stats {
+            waiting: figures.waiting_bytes.load(Ordering::Relaxed) as u64,
+            written: figures.bytes.load(Ordering::Relaxed),
+            lost: self.lost(),
+            rotations: 0,
+        }
     }
 
     fn settle(&mut self) {
