@@ -118,6 +118,7 @@ const SENDER: Keys = [
 ];
 
 /// The precision only where it is not exact.
+#[inline]
 fn id(o: &mut Object<'_>, [pid, start, precision]: Keys, id: Option<ProcId>) {
     o.opt(pid, id.map(|id| id.pid));
     o.opt(start, id.map(|id| id.start));

@@ -2,6 +2,7 @@
 //! nothing of where they come from.
 
 pub mod csv;
+mod decimal;
 pub mod describe;
 pub mod escape;
 pub mod format;
