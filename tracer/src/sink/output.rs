@@ -19,8 +19,9 @@ use target::{Target, Writer, is_quiet};
 
 use crate::sys::signals;
 
-/// Bytes that are handed to the thread at a time.
-const CHUNK: usize = 64 * 1024;
+/// Bytes that are handed to the thread at a time: each costs two switches
+/// between threads.
+const CHUNK: usize = 256 * 1024;
 /// Above this the producer waits: the last resort of a caller that does not
 /// look at [`Output::backlog`], and the rule when a long tree is written at the end.
 const LIMIT: usize = 64 * 1024 * 1024;
@@ -110,7 +111,9 @@ pub fn open_private(path: &Path, truncate: bool, follow: bool) -> Result<File, O
             file.set_permissions(Permissions::from_mode(0o600))
                 .map_err(failed)?;
         }
-        if truncate {
+        // Only where there is something: a truncated file is written to the disk
+        // by whoever closes it (ext4_release_file), which costs as much again.
+        if truncate && meta.len() > 0 {
             let empty = file.set_len(0);
             empty.map_err(|cause| OpenError::Open {
                 path: path.into(),
