@@ -4,8 +4,8 @@ use super::report::{Counts, Difference, Report, Verdict, What};
 use super::side::Side;
 use super::{Kind, compare, load};
 
-const TOLERANCE: u64 = 100_000_000;
-const META: &str = r#"{"type":"meta","schema":1,"backend":"ebpf","boot_id":"x","wall_start":"w","boot_start":1000,"root_pid":10,"root_start":900}"#;
+pub(super) const TOLERANCE: u64 = 100_000_000;
+pub(super) const META: &str = r#"{"type":"meta","schema":1,"backend":"ebpf","boot_id":"x","wall_start":"w","boot_start":1000,"root_pid":10,"root_start":900}"#;
 
 /// A command, 10, that runs children 11, 12, … one after the other.
 fn run(children: u64) -> Vec<String> {
@@ -37,12 +37,12 @@ fn other(children: u64) -> Vec<String> {
     lines.collect()
 }
 
-fn side(lines: &[String]) -> Side {
+pub(super) fn side(lines: &[String]) -> Side {
     let text = lines.join("\n") + "\n";
     Side::from_jsonl("capture".to_owned(), text.into_bytes(), false).unwrap()
 }
 
-fn report(a: &[String], b: &[String]) -> Report {
+pub(super) fn report(a: &[String], b: &[String]) -> Report {
     compare(side(a), side(b), TOLERANCE).report
 }
 
@@ -53,7 +53,7 @@ fn line_with(lines: &[String], parts: [&str; 2]) -> usize {
     found.unwrap()
 }
 
-fn named(report: &Report) -> Vec<(What, Kind, Option<u32>)> {
+pub(super) fn named(report: &Report) -> Vec<(What, Kind, Option<u32>)> {
     let name = |d: &Difference| (d.what, d.kind, d.pid);
     report.differences.iter().map(name).collect()
 }
