@@ -99,14 +99,8 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
     };
     let cpu = (usage.num("utime_ns") + usage.num("stime_ns")) / 1000;
     let wait4 = child.num("utime_us") + child.num("stime_us");
-    // The ptracer is told first, when the dead is still on its way off the CPU.
-    let slack = if tracer_tests::host::backend() == "ptrace" {
-        200
-    } else {
-        2
-    };
     check(
-        cpu <= wait4 + 2 && wait4 <= cpu + slack,
+        cpu.abs_diff(wait4) <= 2,
         format!("CPU {cpu} µs, wait4 {wait4} µs"),
     );
     let split = usage

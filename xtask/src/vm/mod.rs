@@ -145,7 +145,7 @@ fn script(command: &[String], scale: u32) -> String {
          export TRACER_BIN=/payload/tracer TRACER_FIXTURES=/payload/fixtures TRACER_TEST_VM=1 TRACER_TEST_SCALE={scale}\n\
          {command}\n",
         test::OTHER_SOURCES.join(" "),
-        test::SHARED.join(" "),
+        test::shared_in_guests(),
         scale.saturating_mul(test::OTHER_SCALE)
     )
 }
