@@ -117,6 +117,7 @@ impl Tracer {
         if group.live > 0 {
             group.add_thread(None, None);
         }
+        self.remember(group.id, group.comm);
         let ts = boot_ns();
         let ppid = group.last.stat.as_ref().map(|s| s.ppid);
         let parent = match ppid {

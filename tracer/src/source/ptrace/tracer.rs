@@ -1,5 +1,6 @@
 //! The loop that serves every stop of every tracee.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ pub struct Tracer {
     pub(super) creator_died: bool,
     /// Resources of processes that ended after the parent that is known of them.
     pub(super) stray: Rusage,
+    /// The last that have ended, where senders of signals are asked for.
+    pub(super) ended: VecDeque<(ProcId, Comm)>,
     /// Programs that were found to run without their privileges.
     pub(super) unprivileged: FxHashSet<Bytes>,
     /// The tracer has no privileges that its tracees could keep.
@@ -98,6 +101,7 @@ impl Tracer {
             early: FxHashMap::default(),
             creator_died: false,
             stray: Rusage::default(),
+            ended: VecDeque::new(),
             unprivileged: FxHashSet::default(),
             ordinary,
             loginuid: None,
