@@ -19,8 +19,9 @@ const PACKAGE: &str = "tracer-tests";
 pub const OTHER_SOURCES: [&str; 2] = ["ftrace", "ptrace"];
 /// The end-to-end tests that ask every source the same questions: first those whose
 /// answers are a matter of the kernel, too.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 7] = [
     "cases",
+    "names",
     "exact",
     "totals",
     "undisturbed",
@@ -35,7 +36,7 @@ pub fn shared_in_guests() -> String {
 }
 
 /// What the counts are divided by for the other sources, more than for eBPF.
-pub const OTHER_SCALE: u32 = 4;
+pub const OTHER_SCALE: u32 = 8;
 
 /// Build the release, then run all tests of the workspace, and the end-to-end ones with each source
 ///
