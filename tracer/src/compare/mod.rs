@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
+pub use clock::{NoSeconds, check};
 use explain::Explained;
 pub use kind::Kind;
 use last_thread::LastThreads;
