@@ -13,8 +13,10 @@ pub mod capture;
 pub mod cgroup;
 pub mod fixtures;
 pub mod host;
+pub mod knows;
 pub mod pty;
 pub mod run;
+pub mod tree;
 pub mod truth;
 
 pub use capture::{Capture, Record};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::model::{End, Event, Meta, ProcId, Process};
+use crate::model::{End, Event, Exit, Meta, ProcId, Process, Usage};
 use crate::sink::Sink;
 use crate::source::Drained;
 use crate::state::{Reorder, Table};
@@ -26,6 +26,8 @@ pub struct Pipeline {
     table: Table,
     sinks: Vec<Slot>,
     end: End,
+    /// Ends of threads are shown.
+    threads: bool,
     /// Time up to which events were applied.
     applied: u64,
     failed: bool,
@@ -34,6 +36,11 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether the ends of threads are wanted.
+    pub fn show_threads(&mut self, wanted: bool) {
+        self.threads = wanted;
     }
 
     pub fn add(&mut self, name: impl Into<String>, sink: Box<dyn Sink>) {
@@ -74,12 +81,19 @@ impl Pipeline {
             sinks,
             end,
             failed,
+            threads,
             ..
         } = self;
         let shown = table.apply(event, &mut |p| row(sinks, failed, &p));
-        if !shown {
-            return;
-        }
+        let again;
+        let event = match event {
+            _ if shown => event,
+            Event::Exit(exit) if *threads => {
+                again = of_thread(exit);
+                &again
+            }
+            _ => return,
+        };
         count(end, event);
         let process = subject(event).and_then(|id| table.get(&id));
         each(sinks, failed, |s| s.event(event, process));
@@ -175,6 +189,18 @@ fn each(
     }
 }
 
+/// The second end of a process, which was that of another of its threads. Its
+/// totals are the process's.
+fn of_thread(exit: &Exit) -> Event {
+    Event::Exit(Box::new(Exit {
+        thread: true,
+        threads: None,
+        status: None,
+        usage: Usage::default(),
+        ..exit.clone()
+    }))
+}
+
 /// The process that an event is about.
 fn subject(event: &Event) -> Option<ProcId> {
     match event {
@@ -198,5 +224,47 @@ fn count(end: &mut End, event: &Event) {
         Event::Exit(e) if !e.thread => end.exits += 1,
         Event::Lost(e) => end.lost = end.lost.saturating_add(e.count),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::sink::samples::{exit, pid};
+
+    /// (tid, of a thread) of the ends that are shown.
+    #[derive(Clone, Default)]
+    struct Ends(Arc<Mutex<Vec<(u32, bool)>>>);
+
+    impl Sink for Ends {
+        fn event(&mut self, event: &Event, _: Option<&Process>) -> io::Result<()> {
+            if let Event::Exit(e) = event {
+                self.0.lock().unwrap().push((e.tid, e.thread));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_second_end_of_a_process_is_that_of_a_thread() {
+        for threads in [false, true] {
+            let ends = Ends::default();
+            let mut pipeline = Pipeline::new();
+            pipeline.show_threads(threads);
+            pipeline.add("ends", Box::new(ends.clone()));
+            for tid in [7, 8] {
+                let mut exit = exit(pid(7, 0));
+                exit.tid = tid;
+                exit.usage.is_final = false;
+                pipeline.apply(&Event::Exit(Box::new(exit)));
+            }
+            let mut expected = vec![(7, false)];
+            expected.extend(threads.then_some((8, true)));
+            assert_eq!(*ends.0.lock().unwrap(), expected);
+            assert_eq!(pipeline.end.exits, 1);
+        }
     }
 }

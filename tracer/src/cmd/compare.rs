@@ -10,7 +10,7 @@ use super::live;
 use crate::cli::Compare;
 use crate::compare::load::load;
 use crate::compare::side::Side;
-use crate::compare::{compare, show};
+use crate::compare::{check, compare, show};
 
 /// Compares and reports on stdout. The exit status: 0 equal, 1 different.
 ///
@@ -25,7 +25,11 @@ pub fn run(options: &Compare) -> Result<ExitCode> {
         ),
     };
     let (a, b) = match &*options.files {
-        [a, b] => (load(a)?, load(b)?),
+        [a, b] => {
+            let (a, b) = (load(a)?, load(b)?);
+            check(&a, &b)?;
+            (a, b)
+        }
         _ => live::run(options)?,
     };
     report(options, a, b, &mut out)

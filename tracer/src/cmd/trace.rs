@@ -42,6 +42,7 @@ pub(super) const PROC: &str = "/proc";
 /// Runs the command and reports. The exit status is the command's.
 pub fn run(options: &Trace) -> Result<ExitCode> {
     let mut pipeline = Pipeline::new();
+    pipeline.show_threads(options.threads);
     let command = match Command::resolve(&options.command, options.uid.clone()) {
         Ok(command) => Arc::new(command),
         Err(error) => return Ok(not_started(&error)),

@@ -19,6 +19,7 @@ use tracer_common::tracked::{Key, Tracked};
 
 use super::config::{self, Options};
 use super::error::{EbpfError, chain, denied, remedy};
+use super::permit;
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::Proc;
 
@@ -65,6 +66,7 @@ pub struct Loaded {
 impl Loaded {
     /// Loads the programs that `options` want and attaches them.
     pub fn new(options: &Options) -> Result<(Self, RingBuf<MapData>), EbpfError> {
+        permit::ask().map_err(EbpfError::Denied)?;
         let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
         let btf = Btf::parse(&blob)?;
         let globals = Globals::new(options, &btf)?;

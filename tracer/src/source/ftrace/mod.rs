@@ -26,6 +26,7 @@
 mod cpu;
 mod forgers;
 mod look;
+mod losses;
 
 use std::fs;
 use std::future::poll_fn;
