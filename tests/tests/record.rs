@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -14,12 +15,15 @@ use tracer_tests::{Capture, Record, Trace, fixture, require};
 
 type Id = (u64, u64);
 
-/// A workload beside tracer, ended with the test.
+/// A workload beside tracer, in a process group of its own that ends with the test.
 struct Beside(Child);
 
 impl Beside {
     fn start(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let command = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
         Self(command.spawn().expect("it can be started"))
     }
 
@@ -46,8 +50,12 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
+        let group = i32::try_from(self.0.id()).expect("a pid is an int");
+        // Until it is waited for, the number is nobody else's. It may have been.
+        if let Ok(None) = self.0.try_wait() {
+            // SAFETY: kill takes plain numbers.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
         let _ = self.0.wait();
     }
 }
@@ -330,7 +338,8 @@ fn a_tree_ends_with_its_last_process() {
     require!(ebpf_is_tested, root);
     let tiny = fixture("tiny").display().to_string();
     // The first shell ends before the second, which goes on alone.
-    let script = format!("(read line; '{tiny}'; '{tiny}' a b; exit 5) <&0 & read line; exit 4");
+    let script =
+        format!("exec 3<&0; (read line <&3; '{tiny}'; '{tiny}' a b; exit 5) & read line; exit 4");
     let mut shell = Beside::shell(&script);
     let (outer, inner) = (shell.pid(), child_of(shell.pid()));
     let mut other = Beside::shell("read line; exit 6");
@@ -404,7 +413,7 @@ fn a_cgroup_with_those_below_it() {
     });
     let capture = ended(running, libc::SIGTERM);
     let codes: BTreeSet<String> = capture.of("process").map(Record::code).collect();
-    assert_eq!(codes, ["1", "7", "8"].map(String::from).into());
+    assert_eq!(codes, ["0", "7", "8"].map(String::from).into());
     assert_eq!(capture.of("process").count(), 4);
     assert_eq!(seeds(&capture).len(), 2);
     for seed in capture.of("seed") {

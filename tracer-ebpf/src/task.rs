@@ -324,6 +324,20 @@ impl Task {
         Self(unsafe { peek::<usize>(at) } as *const u8)
     }
 
+    /// The head of the list of its children, a ring; `None`: this kernel does not
+    /// tell.
+    #[inline(always)]
+    pub fn children(self) -> Option<*const u8> {
+        let children = offset!(task_children);
+        (children != NONE).then(|| self.0.wrapping_add(children as usize))
+    }
+
+    /// The task whose `sibling`, a place in such a list, is at `node`.
+    #[inline(always)]
+    pub fn at_sibling(node: *const u8) -> Self {
+        Self(node.wrapping_sub(offset!(task_sibling) as usize))
+    }
+
     /// As [`Self::key`], for a task without a type.
     #[inline(always)]
     pub fn peek_key(self) -> Key {

@@ -94,7 +94,8 @@ impl<S: Source> Run<S> {
 
     /// Reads the source until `course` says that it is over.
     pub async fn until(&mut self, course: &mut impl Course, mut pace: Pace) -> Result<()> {
-        let mut more = false;
+        // What the source has at once is not waited for.
+        let mut more = true;
         let mut found = false;
         let mut next = Instant::now() + pace.busy;
         let mut flushed = Instant::now();

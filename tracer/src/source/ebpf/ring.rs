@@ -28,6 +28,8 @@ const BATCH: usize = 4096;
 /// Processes that ran already and are told of by one drain: two files of each
 /// are read, and the ring must not fill up meanwhile.
 const SEEDS: usize = 128;
+/// The same before the first drain.
+const SEEDS_AT_ONCE: usize = 1024;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
@@ -56,14 +58,18 @@ impl EbpfSource {
             true => loaded.logger(),
             false => None,
         };
-        let decoder = Decoder::new(Settings {
+        let mut decoder = Decoder::new(Settings {
             cpus: aya::util::nr_cpus().map_err(|(_, e)| EbpfError::Ring(e))?,
             page_size: page_size() as u64,
             env: loaded.config.flags & opt::ENV != 0,
             known: Known::new(&loaded.offsets, loaded.config.flags),
             cgroup,
         });
-        let seeds = Seeds::new(&mut loaded, options)?;
+        let mut seeds = Seeds::new(&mut loaded, options)?;
+        // The sooner they are looked at, the more of them are still there.
+        let mut early = Vec::new();
+        seeds.give(SEEDS_AT_ONCE, &mut decoder, &mut early);
+        seeds.early = early;
         Ok(Self {
             loaded,
             seeds,
@@ -124,7 +130,7 @@ impl Source for EbpfSource {
                 out.push((0, Event::Lost(lost)));
             }
         }
-        let held = self.seeds.give(&mut self.decoder, out);
+        let held = self.seeds.give(SEEDS, &mut self.decoder, out);
         let consumed = self.positions.consumer();
         let mut complete_to = self.decoder.watermark();
         // Positions only grow; they wrap with the word.
@@ -174,7 +180,9 @@ impl Source for EbpfSource {
 struct Seeds {
     /// In order of their pids, backwards.
     waiting: Vec<SeedRecord>,
-    /// When all programs were attached, boot ns: when each of them lived.
+    /// Those that were looked at before the first drain.
+    early: Vec<(u64, Event)>,
+    /// When each of them lived, boot ns.
     ts: u64,
     /// In place of the above, where the kernel has no iterator.
     meanwhile: Meanwhile,
@@ -186,7 +194,7 @@ struct Seeds {
 
 impl Seeds {
     fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
-        let ts = boot_ns();
+        let mut ts = boot_ns();
         let proc = Proc::default();
         let max_argv = usize::try_from(options.max_argv).unwrap_or(usize::MAX);
         let mut meanwhile = Meanwhile::default();
@@ -196,7 +204,10 @@ impl Seeds {
             false => loaded.seeds(&options.whom),
         };
         let mut waiting = match told {
-            Ok(seeds) => seeds,
+            Ok((since, seeds)) => {
+                ts = since;
+                seeds
+            }
             Err(error) if options.whom == Whom::All => {
                 remark = Some(format!("{error}; /proc was read instead"));
                 meanwhile = Meanwhile::read(&proc, ts, options.kthreads, max_argv);
@@ -207,6 +218,7 @@ impl Seeds {
         waiting.reverse();
         Ok(Self {
             waiting,
+            early: Vec::new(),
             ts,
             meanwhile,
             remark,
@@ -217,8 +229,9 @@ impl Seeds {
 
     /// Gives out some. What is later than the time that it returns must wait
     /// for the rest.
-    fn give(&mut self, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
-        for _ in 0..SEEDS {
+    fn give(&mut self, most: usize, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
+        out.append(&mut self.early);
+        for _ in 0..most {
             let Some(record) = self.waiting.pop() else {
                 return u64::MAX;
             };

@@ -7,13 +7,14 @@ use std::time::Duration;
 use aya::maps::{HashMap, MapData};
 use aya::programs::{Iter, ProgramError};
 use aya::{Btf as AyaBtf, Ebpf};
-use tracer_common::config::State;
+use tracer_common::config::{State, seeding};
 use tracer_common::seed::SeedRecord;
 
 use super::config::Whom;
 use super::error::{EbpfError, chain};
 use super::load::{Loaded, Plain, refused, take};
 use crate::decode::seeds;
+use crate::model::time::boot_ns;
 
 /// What the kernel calls the iterator.
 pub(super) const FUNCTION: &str = "bpf_iter_task";
@@ -70,30 +71,41 @@ fn read_to_end(file: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<()> {
 }
 
 impl Loaded {
-    /// Everybody who is to be followed and ran when the programs were attached,
-    /// each once, but for those whose own records show that. From now on all of
-    /// them are followed.
+    /// Everybody who is to be followed and ran at the time that is given back
+    /// (boot ns), each once, but for those whose own records show that. From then
+    /// on all of them are followed.
     ///
     /// # Errors
     /// The iterator does not run here.
-    pub(super) fn seeds(&mut self, whom: &Whom) -> Result<Vec<SeedRecord>, EbpfError> {
+    pub(super) fn seeds(&mut self, whom: &Whom) -> Result<(u64, Vec<SeedRecord>), EbpfError> {
         match self.iterator.take() {
-            None => return Ok(Vec::new()),
+            None => return Ok((boot_ns(), Vec::new())),
             Some(loaded) => loaded?,
         }
         let mut found = Vec::new();
+        let mut stage = match whom {
+            Whom::Trees(_) => seeding::NAMED,
+            _ => seeding::ALL,
+        };
+        let mut ts = boot_ns();
         for _ in 0..PASSES {
             self.set_state(State {
-                seeding: 1,
+                seeding: stage,
                 ..State::default()
             })?;
             let before = found.len();
             let programs = self.programs.as_mut();
             let programs = programs.ok_or_else(|| EbpfError::Seed("it is detached".to_owned()))?;
             pass(iterator(programs)?, &mut found)?;
+            let undecided = self.state()?.undecided > 0;
+            if stage == seeding::NAMED && !undecided {
+                stage = seeding::ALL;
+                ts = boot_ns();
+                continue;
+            }
             // A tree is found from its top downwards, but pids are used again.
             let more = matches!(whom, Whom::Trees(_)) && found.len() > before;
-            if !more && self.state()?.undecided == 0 {
+            if !more && !undecided {
                 break;
             }
             thread::sleep(BETWEEN_PASSES);
@@ -103,7 +115,7 @@ impl Loaded {
             // It has done its work; what it holds goes with the others at the latest.
             let _unloaded = iterator(programs)?.unload();
         }
-        Ok(found)
+        Ok((ts, found))
     }
 
     fn state(&self) -> Result<State, EbpfError> {
