@@ -142,6 +142,15 @@ impl Capture {
         capture
     }
 
+    /// The lines that are there whole, of a capture that is still being written.
+    pub fn whole_lines(text: &str) -> Vec<Value> {
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let parse = |(n, l): (usize, &str)| {
+            serde_json::from_str(l).unwrap_or_else(|e| panic!("line {}: {e}: {l:?}", n + 1))
+        };
+        whole.lines().enumerate().map(parse).collect()
+    }
+
     pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.lines.iter().filter(move |l| l.kind() == kind)
     }

@@ -11,6 +11,7 @@
 
 pub mod capture;
 pub mod cgroup;
+pub mod clock;
 pub mod fixtures;
 pub mod host;
 pub mod knows;

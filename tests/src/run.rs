@@ -19,8 +19,9 @@ const WATCHDOG: Duration = Duration::from_secs(600);
 
 type Change = Box<dyn FnOnce(&mut Command)>;
 
-/// A run to be: `tracer [OPTIONS] -- CMD`.
+/// A run to be: `tracer [OPTIONS] -- CMD`, or `tracer record OPTIONS`.
 pub struct Trace {
+    subcommand: Option<&'static str>,
     options: Vec<OsString>,
     command: Vec<OsString>,
     backend: Option<String>,
@@ -59,9 +60,19 @@ impl Trace {
         trace
     }
 
+    /// Records what runs already.
+    pub fn record<A: Into<OsString>>(options: impl IntoIterator<Item = A>) -> Self {
+        let mut trace = Self::bare().options(options);
+        trace.subcommand = Some("record");
+        trace.backend = Some(host::backend());
+        trace.capture = true;
+        trace
+    }
+
     /// Only the options that are given, no `--`.
     pub fn bare() -> Self {
         Self {
+            subcommand: None,
             options: Vec::new(),
             command: Vec::new(),
             backend: None,
@@ -131,6 +142,7 @@ impl Trace {
     pub fn start(self) -> Running {
         let mut line: Vec<OsString> = self.launcher;
         line.push(self.binary.unwrap_or_else(|| host::tracer().into()));
+        line.extend(self.subcommand.map(OsString::from));
         if let Some(backend) = self.backend {
             line.extend(["--backend".into(), backend.into()]);
         }
@@ -211,6 +223,18 @@ impl Running {
             }
             sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Waits until a recording has begun: everything from now on is in it.
+    pub fn await_recording(&mut self) {
+        self.await_condition("beginning of a recording", |r| {
+            r.so_far().contains("\"type\":\"meta\"")
+        });
+    }
+
+    /// What the capture has already.
+    pub fn so_far(&self) -> String {
+        lossy(&self.dir.path().join(CAPTURE))
     }
 
     pub fn signal(&self, signal: i32) {

@@ -10,4 +10,5 @@ pub mod config;
 pub mod glob;
 pub mod offsets;
 pub mod record;
+pub mod seed;
 pub mod tracked;

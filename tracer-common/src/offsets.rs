@@ -36,6 +36,8 @@ offsets! {
     task_start = "task_struct" . "start_boottime";
     task_group_leader = "task_struct" . "group_leader";
     task_real_parent = "task_struct" . "real_parent";
+    task_children = "task_struct" . "children", optional;
+    task_sibling = "task_struct" . "sibling", optional;
     task_comm = "task_struct" . "comm";
     task_flags = "task_struct" . "flags";
     task_mm = "task_struct" . "mm";
@@ -43,6 +45,8 @@ offsets! {
     task_sighand = "task_struct" . "sighand", optional;
     task_cred = "task_struct" . "cred";
     task_fs = "task_struct" . "fs", optional;
+    task_state = "task_struct" . "__state", optional;
+    task_cgroups = "task_struct" . "cgroups", optional;
     task_exit_code = "task_struct" . "exit_code";
     task_utime = "task_struct" . "utime";
     task_stime = "task_struct" . "stime";
@@ -91,6 +95,8 @@ offsets! {
     mm_hiwater_rss = "mm_struct" . "hiwater_rss", optional;
     mm_rss_stat = "mm_struct" . "rss_stat", optional;
     percpu_counter_count = "percpu_counter" . "count", optional;
+    cred_uid = "cred" . "uid", optional;
+    cred_gid = "cred" . "gid", optional;
     cred_euid = "cred" . "euid";
     cred_egid = "cred" . "egid";
     bprm_filename = "linux_binprm" . "filename";
@@ -104,6 +110,11 @@ offsets! {
     mount_parent = "mount" . "mnt_parent", optional;
     mount_mountpoint = "mount" . "mnt_mountpoint", optional;
     vfsmount_root = "vfsmount" . "mnt_root", optional;
+    css_set_cgroup = "css_set" . "dfl_cgrp", optional;
+    cgroup_kn = "cgroup" . "kn", optional;
+    cgroup_level = "cgroup" . "level", optional;
+    cgroup_ancestors = "cgroup" . "ancestors", optional;
+    kernfs_id = "kernfs_node" . "id", optional;
     pid_level = "pid" . "level", optional;
     pid_numbers = "pid" . "numbers", optional;
     upid_nr = "upid" . "nr", optional;

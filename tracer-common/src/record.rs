@@ -59,6 +59,11 @@ pub mod flags {
     pub const KTHREAD: u8 = 2;
     /// EXEC: filename was cut. EXEC_FAILED likewise.
     pub const FILENAME_CUT: u8 = 4;
+    /// EXIT, FINAL: the sums over threads ([`super::Totals::rchar`] to
+    /// `blkio_delay_ns`) lack those that had ended before the capture began.
+    pub const SUMS_UNKNOWN: u8 = 4;
+    /// EXIT, FINAL: the process began when block-I/O delay was not accounted.
+    pub const NO_BLKIO_DELAY: u8 = 8;
     /// EXEC: cwd was cut (too deep).
     pub const CWD_CUT: u8 = 8;
     /// EXEC, EXEC_FAILED: reading from user memory failed somewhere.
@@ -185,7 +190,7 @@ pub struct Totals {
     pub exec_maxrss_pages: u64,
     /// Peak of the mm itself, pages; 0: the mm was gone.
     pub mm_peak_pages: u64,
-    /// Threads ever created, the first included.
+    /// Threads ever created, the first included; 0: not known.
     pub threads: u64,
 }
 

@@ -23,6 +23,21 @@ pub mod bits {
     pub const GOOD_END: u64 = 8;
     /// Its last thread has ended.
     pub const ENDED: u64 = 16;
+    /// It ran before the capture began.
+    pub const BEFORE: u64 = 32;
+}
+
+/// [`Tracked::before`], of one that is [`bits::BEFORE`]. A word of its own, as
+/// the iterator changes it while the process's own tasks change the flags.
+pub mod before {
+    /// The iterator has told of it.
+    pub const SEEDED: u32 = 1;
+    /// No thread of it had ended, so `acc` misses none.
+    pub const SUMS_KNOWN: u32 = 2;
+    /// It had one thread ever, so `threads` is right.
+    pub const THREADS_KNOWN: u32 = 4;
+    /// Block-I/O delay was not accounted when it began.
+    pub const NO_BLKIO_DELAY: u32 = 8;
 }
 
 /// Counters that the kernel keeps per thread and does not sum for a process,
@@ -45,7 +60,8 @@ pub struct Tracked {
     pub flags: u64,
     pub orig_parent_start: u64,
     pub orig_ppid: u32,
-    pub _pad: u32,
+    /// See [`before`].
+    pub before: u32,
     /// `signal->maxrss` at the last exec, pages.
     pub exec_maxrss: u64,
     /// Threads ever created, the first included.
@@ -55,11 +71,29 @@ pub struct Tracked {
 }
 
 impl Tracked {
+    /// A process that ran before: what it did then is not known. No `maxrss` is
+    /// above this `exec_maxrss`.
+    pub const BEFORE: Self = Self {
+        flags: bits::BEFORE,
+        exec_maxrss: u64::MAX,
+        threads: 0,
+        ..Self::NEW
+    };
+
+    /// [`Self::threads`], 0 where it is not known.
+    pub const fn known_threads(&self) -> u64 {
+        if self.flags & bits::BEFORE != 0 && self.before & before::THREADS_KNOWN == 0 {
+            0
+        } else {
+            self.threads
+        }
+    }
+
     pub const NEW: Self = Self {
         flags: 0,
         orig_parent_start: 0,
         orig_ppid: 0,
-        _pad: 0,
+        before: 0,
         exec_maxrss: 0,
         threads: 1,
         acc: Acc {

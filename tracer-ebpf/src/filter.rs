@@ -17,11 +17,26 @@ const CGROUP_DEPTH: i32 = 24;
 /// state would not fit into the probes' stack frames.
 #[inline(never)]
 pub fn passes() -> bool {
-    if !has(opt::KTHREADS) && Task::current().flags() & PF_KTHREAD != 0 {
+    is_wanted(
+        Task::current(),
+        || bpf_get_current_uid_gid() as u32,
+        cgroup_wanted,
+    )
+}
+
+/// The same for a task that does not run just now.
+#[inline(never)]
+pub fn passes_other(task: Task) -> bool {
+    is_wanted(task, || task.ids().0, || cgroup_of_other_wanted(task))
+}
+
+#[inline(always)]
+fn is_wanted(task: Task, uid: impl FnOnce() -> u32, in_cgroup: impl FnOnce() -> bool) -> bool {
+    if !has(opt::KTHREADS) && task.flags() & PF_KTHREAD != 0 {
         return false;
     }
     if has(opt::COMM | opt::EXCLUDE_COMM) {
-        let comm = Task::current().comm();
+        let comm = task.comm();
         if has(opt::COMM) && !glob::matches(&COMM_GLOB, &comm) {
             return false;
         }
@@ -29,10 +44,36 @@ pub fn passes() -> bool {
             return false;
         }
     }
-    if has(opt::UID) && !uid_wanted(bpf_get_current_uid_gid() as u32) {
+    if has(opt::UID) && !uid_wanted(uid()) {
         return false;
     }
-    !has(opt::CGROUP) || cgroup_wanted()
+    !has(opt::CGROUP) || in_cgroup()
+}
+
+/// As [`cgroup_wanted`], along the kernel's own list of ancestors (since Linux 6.1).
+#[inline(always)]
+fn cgroup_of_other_wanted(task: Task) -> bool {
+    let group = task.cgroup();
+    let depth = group.level();
+    let mut found = false;
+    for level in 0..CGROUP_DEPTH {
+        if level > depth {
+            break;
+        }
+        found |= is_named(group.ancestor(level).id());
+    }
+    found
+}
+
+#[inline(always)]
+fn is_named(id: u64) -> bool {
+    let mut found = false;
+    for i in 0..MAX_CGROUPS {
+        if (i as u32) < config!(n_cgroups) && config!(cgroups[i]) == id {
+            found = true;
+        }
+    }
+    found
 }
 
 /// Whether the current task's cgroup, or one above it, was named.
@@ -42,11 +83,7 @@ fn cgroup_wanted() -> bool {
     for level in 0..CGROUP_DEPTH {
         // SAFETY: a helper without pointers; it returns 0 below the task's own level.
         let id = unsafe { bpf_get_current_ancestor_cgroup_id(level) };
-        for i in 0..MAX_CGROUPS {
-            if (i as u32) < config!(n_cgroups) && config!(cgroups[i]) == id {
-                found = true;
-            }
-        }
+        found |= is_named(id);
     }
     found
 }

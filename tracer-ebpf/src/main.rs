@@ -69,6 +69,14 @@ pub fn mark_victim(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
+/// Iterator over tasks: `struct bpf_iter__task` of kernel/bpf/task_iter.c.
+#[unsafe(link_section = "iter/task")]
+#[unsafe(no_mangle)]
+pub extern "C" fn seed_task(ctx: *const u8) -> i32 {
+    probes::seed::seed_task(ctx);
+    0
+}
+
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     // Unreachable: the verifier refuses a program that could get here, as it never ends.

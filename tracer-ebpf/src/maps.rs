@@ -16,6 +16,10 @@ pub static COUNTERS: PerCpuArray<Counters> = PerCpuArray::with_max_entries(1, 0)
 #[map]
 pub static STATE: Array<State> = Array::with_max_entries(1, 0);
 
-/// Who is followed.
+/// The processes of `-p`, by their pid in tracer's PID namespace.
+#[map]
+pub static NAMED: HashMap<u32, u32> = HashMap::with_max_entries(1024, 0);
+
+/// Who is followed. The loader sets its size.
 #[map]
 pub static TRACKED: HashMap<Key, Tracked> = HashMap::with_max_entries(32 << 10, 0);

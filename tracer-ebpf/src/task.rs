@@ -69,6 +69,8 @@ pointer_types! {
     Signal
     /// `struct mm_struct *`
     Mm
+    /// `struct cgroup *` of the v2 hierarchy; read with [`peek`].
+    Cgroup
 }
 
 /// Bits of `task_struct::flags`.
@@ -258,6 +260,121 @@ impl Task {
         }
     }
 
+    /// `(uid, gid)`; zeroes where this kernel does not tell.
+    #[inline(always)]
+    pub fn ids(self) -> (u32, u32) {
+        let (uid, gid) = (offset!(cred_uid), offset!(cred_gid));
+        if uid == NONE || gid == NONE {
+            return (0, 0);
+        }
+        // SAFETY: as load().
+        unsafe {
+            let cred: *const u8 = load(self.0, offset!(task_cred));
+            (load(cred, uid), load(cred, gid))
+        }
+    }
+
+    /// Whether fork has not let it run yet: `TASK_NEW` of include/linux/sched.h.
+    #[inline(always)]
+    pub fn is_new(self) -> bool {
+        const TASK_NEW: u32 = 0x800;
+        let off = offset!(task_state);
+        // SAFETY: as load().
+        off != NONE && unsafe { load::<u32>(self.0, off) } & TASK_NEW != 0
+    }
+
+    /// Whether it has been reaped: `__unhash_process` of kernel/exit.c has taken
+    /// its pid away.
+    #[inline(always)]
+    pub fn is_released(self) -> bool {
+        let off = offset!(task_thread_pid);
+        // SAFETY: peek() reads nothing that is not readable.
+        off != NONE && unsafe { peek::<usize>(self.0.add(off as usize)) } == 0
+    }
+
+    /// Pid in the PID namespace of the current task, 0 where that does not see it.
+    #[inline(always)]
+    pub fn pid_for_current(self) -> u32 {
+        let (thread_pid, level) = (offset!(task_thread_pid), offset!(pid_level));
+        if thread_pid == NONE || level == NONE {
+            return self.pid();
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let of = |task: Self| {
+                let leader: usize = peek(task.0.add(offset!(task_group_leader) as usize));
+                peek::<usize>((leader as *const u8).wrapping_add(thread_pid as usize)) as *const u8
+            };
+            let (ours, its) = (of(Self::current()), of(self));
+            let depth: u32 = peek(ours.wrapping_add(level as usize));
+            let (nr, namespace) = number(its, depth);
+            if namespace == number(ours, depth).1 {
+                nr
+            } else {
+                0
+            }
+        }
+    }
+
+    /// As [`Self::real_parent`], for a task without a type.
+    #[inline(always)]
+    pub fn peek_real_parent(self) -> Self {
+        let at = self.0.wrapping_add(offset!(task_real_parent) as usize);
+        // SAFETY: peek() reads nothing that is not readable.
+        Self(unsafe { peek::<usize>(at) } as *const u8)
+    }
+
+    /// The head of the list of its children, a ring; `None`: this kernel does not
+    /// tell.
+    #[inline(always)]
+    pub fn children(self) -> Option<*const u8> {
+        let children = offset!(task_children);
+        (children != NONE).then(|| self.0.wrapping_add(children as usize))
+    }
+
+    /// The task whose `sibling`, a place in such a list, is at `node`.
+    #[inline(always)]
+    pub fn at_sibling(node: *const u8) -> Self {
+        Self(node.wrapping_sub(offset!(task_sibling) as usize))
+    }
+
+    /// As [`Self::key`], for a task without a type.
+    #[inline(always)]
+    pub fn peek_key(self) -> Key {
+        let at = |task: *const u8, off: u32| task.wrapping_add(off as usize);
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let leader: usize = peek(at(self.0, offset!(task_group_leader)));
+            Key {
+                tgid: peek(at(self.0, offset!(task_tgid))),
+                _pad: 0,
+                start: peek(at(leader as *const u8, offset!(task_start))),
+            }
+        }
+    }
+
+    /// Whether this kernel accounts block-I/O delay for it.
+    #[inline(always)]
+    pub fn has_delays(self) -> bool {
+        let delays = offset!(task_delays);
+        // SAFETY: peek() reads nothing that is not readable.
+        delays != NONE && unsafe { peek::<usize>(self.0.add(delays as usize)) } != 0
+    }
+
+    /// Its group in the hierarchy of cgroup v2.
+    #[inline(always)]
+    pub fn cgroup(self) -> Cgroup {
+        let (cgroups, group) = (offset!(task_cgroups), offset!(css_set_cgroup));
+        if cgroups == NONE || group == NONE {
+            return Cgroup(core::ptr::null());
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let set: usize = peek(self.0.add(cgroups as usize));
+            Cgroup(peek::<usize>((set as *const u8).wrapping_add(group as usize)) as *const u8)
+        }
+    }
+
     /// Pid in the innermost PID namespace, 0 where that is the initial one.
     #[inline(always)]
     pub fn ns_pid(self) -> u32 {
@@ -380,6 +497,45 @@ impl Task {
     }
 }
 
+impl Cgroup {
+    /// The id by which user space knows it; 0 where this kernel does not tell.
+    #[inline(always)]
+    pub fn id(self) -> u64 {
+        let (kn, id) = (offset!(cgroup_kn), offset!(kernfs_id));
+        if kn == NONE || id == NONE {
+            return 0;
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe {
+            let kn: usize = peek(self.0.wrapping_add(kn as usize));
+            peek((kn as *const u8).wrapping_add(id as usize))
+        }
+    }
+
+    /// Its depth; the root's is 0.
+    #[inline(always)]
+    pub fn level(self) -> i32 {
+        let off = offset!(cgroup_level);
+        if off == NONE {
+            return -1;
+        }
+        // SAFETY: peek() reads nothing that is not readable.
+        unsafe { peek(self.0.wrapping_add(off as usize)) }
+    }
+
+    /// The group above it at `level`, which must not be below its own.
+    #[inline(always)]
+    pub fn ancestor(self, level: i32) -> Self {
+        let off = offset!(cgroup_ancestors);
+        if off == NONE {
+            return Self(core::ptr::null());
+        }
+        let at = self.0.wrapping_add(off as usize + 8 * level as usize);
+        // SAFETY: peek() reads nothing that is not readable.
+        Self(unsafe { peek::<usize>(at) } as *const u8)
+    }
+}
+
 impl Signal {
     /// Asks for the cache lines of the sums, see [`Task::prefetch`].
     #[inline(always)]
@@ -389,6 +545,17 @@ impl Signal {
         self.nivcsw();
         self.oublock();
         self.runtime();
+    }
+
+    /// Threads that have not been released, 0 where this kernel does not tell.
+    #[inline(always)]
+    pub fn nr_threads(self) -> u32 {
+        let off = offset!(signal_nr_threads);
+        if off == NONE {
+            return 0;
+        }
+        // SAFETY: as load().
+        unsafe { load(self.0, off) }
     }
 
     #[inline(always)]

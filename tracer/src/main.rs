@@ -19,14 +19,12 @@ fn main() -> ExitCode {
     };
     let result = match invocation {
         Invocation::Trace(options) => {
-            if options.debug_bpf {
-                env_logger::Builder::new()
-                    .filter_level(log::LevelFilter::Trace)
-                    .filter_module("aya", log::LevelFilter::Info)
-                    .filter_module("aya_obj", log::LevelFilter::Info)
-                    .init();
-            }
+            log_if(options.capture.debug_bpf);
             cmd::trace::run(&options)
+        }
+        Invocation::Record(options) => {
+            log_if(options.capture.debug_bpf);
+            cmd::record::run(&options)
         }
         Invocation::Check(args) => cmd::check::run(&args, &mut io::stdout().lock())
             .map(ExitCode::from)
@@ -49,4 +47,15 @@ fn main() -> ExitCode {
         tracer::say::say(format_args!("tracer: {error:#}"));
         ExitCode::from(FAILURE)
     })
+}
+
+/// `--debug-bpf`
+fn log_if(debug: bool) {
+    if debug {
+        env_logger::Builder::new()
+            .filter_level(log::LevelFilter::Trace)
+            .filter_module("aya", log::LevelFilter::Info)
+            .filter_module("aya_obj", log::LevelFilter::Info)
+            .init();
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use rustc_hash::FxHashSet;
+
+use crate::model::time::boot_ns;
 use crate::model::{End, Event, Exit, Meta, ProcId, Process, Usage};
 use crate::sink::Sink;
 use crate::source::Drained;
@@ -31,7 +34,26 @@ pub struct Pipeline {
     /// Time up to which events were applied.
     applied: u64,
     failed: bool,
+    /// Events that may still be passed on.
+    left: Option<u64>,
+    sweep: Sweep,
 }
+
+/// The end of a process may be among what was lost. It must not stay in the
+/// table of a capture that goes on for long.
+#[derive(Default)]
+struct Sweep {
+    /// Losses when the last one began.
+    lost: u64,
+    /// When the next one may begin, boot ns.
+    next: u64,
+    /// Who was gone, and when that was seen: nothing older is still to come
+    /// before anybody is given up.
+    gone: Option<(u64, Vec<ProcId>)>,
+}
+
+/// From one sweep to the next, ns: each reads a file for every process.
+const SWEEP_PAUSE: u64 = 30_000_000_000;
 
 impl Pipeline {
     pub fn new() -> Self {
@@ -57,6 +79,16 @@ impl Pipeline {
         each(&mut self.sinks, &mut self.failed, |s| s.begin(meta));
     }
 
+    /// Passes on this many events at most, losses not counted.
+    pub const fn limit(&mut self, events: Option<u64>) {
+        self.left = events;
+    }
+
+    /// Whether as many events as were wanted have been passed on.
+    pub const fn is_full(&self) -> bool {
+        matches!(self.left, Some(0))
+    }
+
     /// Takes one drain's events and passes on those that are complete.
     pub fn take(&mut self, events: &mut Vec<(u64, Event)>, drained: Drained) {
         for (order, event) in events.drain(..) {
@@ -73,9 +105,15 @@ impl Pipeline {
             ..
         } = self;
         table.expire(self.applied, &mut |p| row(sinks, failed, &p));
+        if self.end.lost > self.sweep.lost || self.sweep.gone.is_some() {
+            self.sweep_on();
+        }
     }
 
     fn apply(&mut self, event: &Event) {
+        if self.is_full() && !matches!(event, Event::Lost(_)) {
+            return;
+        }
         let Self {
             table,
             sinks,
@@ -95,6 +133,11 @@ impl Pipeline {
             _ => return,
         };
         count(end, event);
+        if let Some(left) = &mut self.left
+            && is_counted(event)
+        {
+            *left = left.saturating_sub(1);
+        }
         let process = subject(event).and_then(|id| table.get(&id));
         each(sinks, failed, |s| s.event(event, process));
     }
@@ -115,6 +158,35 @@ impl Pipeline {
         self.table.awaits_finals()
     }
 
+    /// One step of a sweep while the capture goes on.
+    fn sweep_on(&mut self) {
+        match self.sweep.gone.take() {
+            None if self.applied >= self.sweep.next && in_initial_pid_namespace() => {
+                let proc = Proc::at(Path::new("/proc"));
+                let running = self.table.alive().map(|p| p.id);
+                let gone: Vec<ProcId> = running.filter(|id| !is_there(&proc, id)).collect();
+                self.sweep = Sweep {
+                    lost: self.end.lost,
+                    next: self.applied.saturating_add(SWEEP_PAUSE),
+                    gone: Some((boot_ns(), gone)),
+                };
+            }
+            Some((seen, gone)) if self.applied > seen => {
+                let gone: FxHashSet<ProcId> = gone.into_iter().collect();
+                let Self {
+                    table,
+                    sinks,
+                    failed,
+                    ..
+                } = self;
+                table.sweep(seen, |id| !gone.contains(id), &mut |p| {
+                    row(sinks, failed, &p);
+                });
+            }
+            gone => self.sweep.gone = gone,
+        }
+    }
+
     /// The end of a process may be among what was lost: then it is not there any more.
     fn sweep(&mut self, ts: u64) {
         if !in_initial_pid_namespace() {
@@ -122,7 +194,7 @@ impl Pipeline {
             return;
         }
         let proc = Proc::at(Path::new("/proc"));
-        let is_alive = |id: &ProcId| proc.stat(id.pid).is_ok_and(|s| s.id.matches(id));
+        let is_alive = |id: &ProcId| is_there(&proc, id);
         let Self {
             table,
             sinks,
@@ -162,6 +234,10 @@ impl Pipeline {
         each(sinks, failed, |s| s.end(end));
         !*failed
     }
+}
+
+fn is_there(proc: &Proc, id: &ProcId) -> bool {
+    proc.stat(id.pid).is_ok_and(|stat| stat.id.matches(id))
 }
 
 fn row(sinks: &mut [Slot], failed: &mut bool, process: &Process) {
@@ -213,6 +289,18 @@ fn subject(event: &Event) -> Option<ProcId> {
         Event::Signal(e) => Some(e.target),
         Event::Seed(e) => Some(e.id),
         Event::Lost(_) => None,
+    }
+}
+
+/// Whether an event is one of those that `--max-events` means.
+const fn is_counted(event: &Event) -> bool {
+    match event {
+        Event::Fork(_)
+        | Event::Exec(_)
+        | Event::ExecFailed(_)
+        | Event::Exit(_)
+        | Event::Signal(_) => true,
+        Event::Final(_) | Event::Gone { .. } | Event::Seed(_) | Event::Lost(_) => false,
     }
 }
 

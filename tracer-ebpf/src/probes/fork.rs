@@ -51,6 +51,7 @@ pub fn task_newtask(ctx: &BtfTracePointContext) {
 fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
     let mut new = Tracked::NEW;
     let mut shown = true;
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
     if let Some(by) = tracked::find(parent_key) {
         // SAFETY: a value of our map; it stays while this process lives.
         new.flags = unsafe { (*by).flags } & bits::EMIT;
@@ -61,15 +62,24 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
         }
         // The fork of the command is tracer's own doing.
         shown = false;
+    } else if let Some(by) = tracked::adopt(parent_key, parent, wanted) {
+        // SAFETY: as above.
+        new.flags = unsafe { (*by).flags } & bits::EMIT;
     } else if has(opt::ALL) {
+        // The tracked set is full, which was counted.
         if filter::passes() {
             new.flags = bits::EMIT;
         }
     } else {
         return;
     }
-    if child.flags() & PF_KTHREAD != 0 && !has(opt::KTHREADS) {
-        new.flags &= !bits::EMIT;
+    if !has(opt::KTHREADS) {
+        if child.flags() & PF_KTHREAD != 0 {
+            new.flags &= !bits::EMIT;
+        } else if parent.flags() & PF_KTHREAD != 0 && filter::passes_other(child) {
+            // A helper that the kernel starts, see probes::exec.
+            new.flags |= bits::EMIT;
+        }
     }
     let key = child.key_with(child);
     // With CLONE_PARENT the parent is the creator's own.
@@ -83,7 +93,8 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
 
 #[inline(always)]
 fn new_thread(parent: Task, key: &Key, child: Task) {
-    let Some(process) = tracked::find(key) else {
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
+    let Some(process) = tracked::find(key).or_else(|| tracked::adopt(key, parent, wanted)) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.

@@ -72,7 +72,8 @@ fn emit_final(task: Task, signal: Signal, key: &Key, process: &Tracked) {
         (*t).maxrss_pages = signal.maxrss();
         (*t).exec_maxrss_pages = process.exec_maxrss;
         (*t).mm_peak_pages = 0;
-        (*t).threads = process.threads;
+        (*t).threads = process.known_threads();
     }
+    entry.set_flags(tracked::record_flags(process));
     entry.submit();
 }

@@ -6,5 +6,6 @@ pub mod exec_failed;
 pub mod exit;
 pub mod fork;
 pub mod free;
+pub mod seed;
 pub mod signal;
 pub mod text;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 fn parse_line(line: &str) -> Result<Invocation, Stop> {
@@ -31,7 +33,7 @@ fn the_definition_is_consistent() {
 #[test]
 fn everything_after_the_dashes_is_the_commands() {
     let t = trace("-l -- ls --help -q -- x");
-    assert!(t.log && !t.quiet);
+    assert!(t.capture.log && !t.capture.quiet);
     assert_eq!(t.command, ["ls", "--help", "-q", "--", "x"]);
     assert_eq!(trace("-- check").command, ["check"], "not the subcommand");
 }
@@ -39,12 +41,17 @@ fn everything_after_the_dashes_is_the_commands() {
 #[test]
 fn defaults() {
     let t = trace("-- true");
-    assert_eq!((t.max_argv, t.ring_size), (64 << 10, 8 << 20));
     assert_eq!(
-        (t.backend, t.color, t.tree),
+        (t.capture.max_argv, t.capture.ring_size),
+        (64 << 10, 8 << 20)
+    );
+    assert_eq!(
+        (t.capture.backend, t.capture.color, t.capture.tree),
         (Backend::Auto, Color::Auto, None)
     );
-    assert!(!t.per_process() && t.outputs().unwrap().is_empty() && t.timeout.is_none());
+    assert!(
+        !t.capture.per_process() && t.capture.outputs().unwrap().is_empty() && t.timeout.is_none()
+    );
 }
 
 #[test]
@@ -52,22 +59,32 @@ fn values() {
     let t = trace(
         "--tree=full --backend ebpf --ring-size 4K --max-argv 2M --timeout 1.5 --comm cc1 --comm ld* -- true",
     );
-    assert_eq!((t.tree, t.backend), (Some(TreeStyle::Full), Backend::Ebpf));
-    assert_eq!((t.ring_size, t.max_argv), (4096, 2 << 20));
+    assert_eq!(
+        (t.capture.tree, t.capture.backend),
+        (Some(TreeStyle::Full), Backend::Ebpf)
+    );
+    assert_eq!((t.capture.ring_size, t.capture.max_argv), (4096, 2 << 20));
     assert_eq!(t.timeout, Some(Duration::from_millis(1500)));
-    assert_eq!(t.comm, ["cc1", "ld*"]);
-    assert_eq!(trace("--tree -- true").tree, Some(TreeStyle::Folded));
+    assert_eq!(t.capture.comm, ["cc1", "ld*"]);
+    assert_eq!(
+        trace("--tree -- true").capture.tree,
+        Some(TreeStyle::Folded)
+    );
     assert_eq!(trace("--timeout 0 -- true").timeout, None);
     let t = trace("--uid-filter root --uid 0 -- true");
-    assert_eq!(t.uid_filter, [0]);
+    assert_eq!(t.capture.uid_filter, [0]);
     assert_eq!(t.uid.unwrap().name, "root");
 }
 
 #[test]
 fn a_file_for_each_process_as_strace_has_it() {
-    assert!(trace("-ff -o out.txt -- true").per_process());
-    assert!(trace("-lff -oout.txt -- true").per_process());
-    assert!(trace("--per-process -o out.txt -- true").per_process());
+    assert!(trace("-ff -o out.txt -- true").capture.per_process());
+    assert!(trace("-lff -oout.txt -- true").capture.per_process());
+    assert!(
+        trace("--per-process -o out.txt -- true")
+            .capture
+            .per_process()
+    );
     assert!(error("-f -o out.txt -- true").contains("-ff"));
     assert!(error("-ff -- true").contains("-o FILE"));
     assert!(error("--per-process -- true").contains("--output <FILE>"));

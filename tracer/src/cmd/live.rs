@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::backend::Root;
-use super::trace::{Asked, PROC, Signals, meta};
+use super::run::{PROC, meta};
+use super::signals::{Asked, Signals};
 use crate::cli::{Backend, Compare};
 use crate::compare::side::Side;
 use crate::launch::{Command, Held};
@@ -108,6 +109,8 @@ async fn watch(options: &Compare, command: &Arc<Command>) -> Result<(Side, Side)
 fn open_ebpf(options: &Compare) -> Result<EbpfSource> {
     let mut cgroups = Cgroups::new(Path::new(PROC));
     let ebpf = ebpf::Options {
+        whom: ebpf::Whom::Command,
+        proc_seeds: false,
         ring_size: options.ring_size,
         max_argv: MAX_ARGV,
         threads: true,

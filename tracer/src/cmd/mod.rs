@@ -5,4 +5,7 @@ pub mod check;
 pub mod compare;
 mod live;
 mod outputs;
+pub mod record;
+mod run;
+mod signals;
 pub mod trace;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use anyhow::{Result, bail};
 
-use crate::cli::{Color, Trace, TreeStyle};
+use crate::cli::{Capture, Color, TreeStyle};
 use crate::filter::failed::FailedOnly;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
@@ -17,8 +17,8 @@ use crate::sink::output::Destination;
 use crate::sink::style::Style;
 use crate::sink::tree::TreeOptions;
 
-/// Opens every output that `options` name.
-pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
+/// Opens every output that `options` name; `tree` is the one at the end where they say nothing of it.
+pub fn open(options: &Capture, tree: TreeStyle, pipeline: &mut Pipeline) -> Result<()> {
     let mut add = |to: &Destination, sink: Box<dyn Sink>| {
         let sink = match options.failed {
             true => Box::new(FailedOnly::new(sink)),
@@ -26,10 +26,7 @@ pub fn open(options: &Trace, pipeline: &mut Pipeline) -> Result<()> {
         };
         pipeline.add(to.name(), sink);
     };
-    let tree = options.tree.unwrap_or(match options.log {
-        true => TreeStyle::None,
-        false => TreeStyle::Folded,
-    });
+    let tree = options.tree.unwrap_or(tree);
     // What goes to a file has no colours and no width.
     let for_files = TreeOptions {
         full: tree == TreeStyle::Full,

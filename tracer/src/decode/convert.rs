@@ -1,8 +1,8 @@
 //! Records that stand alone, to their events.
 
 use tracer_common::record::{
-    ExecFailedRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header, SignalRecord, flags,
-    kind,
+    ExecFailedRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header, SignalRecord,
+    Totals, flags, kind,
 };
 
 use super::error::DecodeError;
@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::usage::usage;
 use crate::model::{
     Args, Bytes, Comm, Event, ExecFailed, Exit, Field, Final, Fork, ProcId, Reason, Signal,
-    SignalBy, Status,
+    SignalBy, Status, Usage,
 };
 
 /// An id of which `u32::MAX` says that it is not set or not known.
@@ -74,7 +74,7 @@ pub(super) fn exit(r: &ExitRecord, settings: &mut Settings) -> Event {
         ns_pid: non_zero(r.ns_pid),
         cgroup: settings.cgroup_path(r.cgroup_id),
         threads: Some(r.totals.threads).filter(|n| *n != 0 && !thread),
-        usage: usage(&r.totals, settings.page_size, &settings.known, false),
+        usage: known_usage(&r.h, &r.totals, settings, false),
         kthread: has(&r.h, flags::KTHREAD),
         root: has(&r.h, flags::ROOT),
     }))
@@ -85,8 +85,30 @@ pub(super) fn totals_final(r: &FinalRecord, settings: &Settings) -> Event {
         ts: r.h.ts,
         id: subject(&r.h),
         threads: Some(r.totals.threads).filter(|n| *n != 0),
-        usage: usage(&r.totals, settings.page_size, &settings.known, true),
+        usage: known_usage(&r.h, &r.totals, settings, true),
     }))
+}
+
+/// Without what is not known of a process that began before the capture.
+fn known_usage(h: &Header, totals: &Totals, settings: &Settings, is_final: bool) -> Usage {
+    let mut usage = usage(totals, settings.page_size, &settings.known, is_final);
+    // A thread's own figures are those of all its life.
+    if has(h, flags::SUMS_UNKNOWN) && !has(h, flags::THREAD) {
+        usage = Usage {
+            rchar: None,
+            wchar: None,
+            read_bytes: None,
+            write_bytes: None,
+            cancelled_write_bytes: None,
+            run_delay_ns: None,
+            blkio_delay_ns: None,
+            ..usage
+        };
+    }
+    if has(h, flags::NO_BLKIO_DELAY) {
+        usage.blkio_delay_ns = None;
+    }
+    usage
 }
 
 pub(super) fn gone(r: &GoneRecord) -> Event {

@@ -12,6 +12,7 @@ mod recent;
 pub mod record;
 #[cfg(test)]
 mod record_tests;
+pub mod seeds;
 mod settings;
 mod usage;
 

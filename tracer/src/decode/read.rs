@@ -4,6 +4,7 @@ use tracer_common::record::{
     ExecFailedRecord, ExecRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header,
     SignalRecord, Text,
 };
+use tracer_common::seed::SeedRecord;
 
 /// A struct that can be read out of any bytes.
 ///
@@ -19,7 +20,7 @@ macro_rules! records {
     )*};
 }
 
-records! { Header ForkRecord ExecRecord Text ExitRecord FinalRecord GoneRecord ExecFailedRecord SignalRecord }
+records! { Header ForkRecord ExecRecord Text ExitRecord FinalRecord GoneRecord ExecFailedRecord SignalRecord SeedRecord }
 
 /// The struct at the start of `bytes`; `None` where they are too few.
 pub(super) fn read<T: Record>(bytes: &[u8]) -> Option<T> {

@@ -38,7 +38,7 @@ use super::error::DecodeError;
 use super::exec::{Paths, Pending};
 use super::read::{Record, read, rest};
 use super::settings::Settings;
-use crate::model::{Event, LossKind, LossPlace, Lost};
+use crate::model::{Bytes, Event, Field, LossKind, LossPlace, Lost};
 
 /// What is remembered of a CPU.
 #[derive(Default)]
@@ -133,6 +133,10 @@ impl Decoder {
         let held = self.cpus.iter().filter_map(|c| c.pending.as_ref());
         held.map(|p| p.ts().saturating_sub(1))
             .fold(u64::MAX, u64::min)
+    }
+
+    pub(super) fn cgroup_path(&mut self, id: u64) -> Field<Bytes> {
+        self.settings.cgroup_path(id)
     }
 
     /// New failures of the kernel side to add a process to the tracked set, since

@@ -3,6 +3,7 @@
 pub mod ebpf;
 pub mod ftrace;
 pub mod ptrace;
+mod seeds;
 
 use std::io;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Bytes, Comm, Exec, Exit, Final, Fork, ProcId, Process, Seed, Signal, SignalBy, Usage,
+    Bytes, Comm, Exec, Exit, Field, Final, Fork, Precision, ProcId, Process, Reason, Seed, Signal,
+    SignalBy, Usage,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +122,8 @@ impl Entry {
         p.usage = e.usage.clone();
         p.kthread |= e.kthread;
         p.root |= e.root;
+        // The kernel side knows the parent of each whose fork it saw, lost or not.
+        p.seeded |= !p.fork_seen && p.id.precision == Precision::Exact && e.orig_parent.is_none();
         let ended_by = e.status.and_then(|status| status.signal);
         p.killed_by = std::mem::take(&mut self.signals)
             .into_iter()
@@ -173,6 +176,38 @@ impl Entry {
         if p.comm == Comm::default() {
             p.comm = e.comm;
         }
+        if p.exec.is_none() && !e.kthread {
+            p.exec = Some(Arc::new(exec_before(e)));
+        }
+    }
+}
+
+/// What is known of an exec before the capture; it is not counted as one.
+fn exec_before(e: &Seed) -> Exec {
+    Exec {
+        ts: e.ts,
+        cpu: None,
+        id: e.id,
+        tid: e.id.pid,
+        old_tid: None,
+        parent: e.parent,
+        comm: e.comm,
+        filename: e.exe.clone(),
+        argv: e.argv.clone(),
+        env: None,
+        cwd: Field::Missing(Reason::Source),
+        uid: e.uid,
+        euid: None,
+        gid: None,
+        egid: None,
+        loginuid: None,
+        sid: None,
+        pgid: None,
+        tty: None,
+        cgroup: e.cgroup.clone(),
+        ns_pid: None,
+        by_kernel: false,
+        root: false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What /proc says of a process, in bytes and without decoding the rest of it.
 
+mod status;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -7,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Args, Bytes, Comm, Field, Precision, ProcId, Reason};
+
+pub use status::Status;
 
 /// Where procfs is.
 #[derive(Clone, Debug)]

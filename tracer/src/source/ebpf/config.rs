@@ -10,9 +10,30 @@ use super::error::EbpfError;
 use crate::sys::btf::Btf;
 use crate::sys::procfs::Proc;
 
+/// Who is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// The process that tracer is going to fork, see `EbpfSource::arm`.
+    Command,
+    /// The whole machine.
+    All,
+    /// These running processes and all their descendants.
+    Trees(Vec<u32>),
+}
+
+impl Whom {
+    /// Whether processes count that run already.
+    pub fn runs_already(&self) -> bool {
+        *self != Self::Command
+    }
+}
+
 /// What to watch. Globs are compiled; see `filter::glob`.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub whom: Whom,
+    /// Running processes out of /proc, as where the kernel has no iterator.
+    pub proc_seeds: bool,
     /// Bytes, a power of two, at least a page.
     pub ring_size: u32,
     /// Bytes of argv (and of the environment) at most.
@@ -37,11 +58,31 @@ pub const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 /// Largest text piece, bytes.
 const PIECE_MAX: u32 = 16 << 10;
 
+/// Most processes that can be followed at once, for a command and its descendants.
+const PROCESSES: u32 = 32 << 10;
+/// The same for the whole machine, where the kernel allows as many. An entry
+/// has some 200 bytes, all of which the kernel takes at once.
+const PROCESSES_ALL: u32 = 256 << 10;
+
+/// Entries of the tracked set.
+pub fn tracked_size(whom: &Whom, proc: &Proc) -> u32 {
+    if *whom != Whom::All {
+        return PROCESSES;
+    }
+    let limits = ["pid_max", "threads-max"].map(|name| proc.kernel_number(name));
+    let most = limits.into_iter().flatten().min();
+    let most = most.and_then(|n| u32::try_from(n).ok());
+    most.unwrap_or(PROCESSES_ALL)
+        .clamp(PROCESSES, PROCESSES_ALL)
+}
+
 /// Builds the kernel side's configuration from the options and what the
 /// running kernel is like.
 pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, EbpfError> {
     let mut flags = 0;
     for (on, bit) in [
+        (options.whom == Whom::All, opt::ALL),
+        (matches!(options.whom, Whom::Trees(_)), opt::TREES),
         (options.threads, opt::THREADS),
         (options.env, opt::ENV),
         (options.failed_execs, opt::FAILED_EXECS),

@@ -37,6 +37,8 @@ pub enum EbpfError {
         error: String,
         remedy: &'static str,
     },
+    #[error("running processes cannot be listed by the iterator over tasks: {0}")]
+    Seed(String),
     #[error("eBPF map {}: {}; {}", .0, chain(.1), remedy(.1))]
     Map(&'static str, MapError),
 }

@@ -20,6 +20,7 @@ use tracer_common::tracked::{Key, Tracked};
 use super::config::{self, Options};
 use super::error::{EbpfError, chain, denied, remedy};
 use super::permit;
+use super::seed;
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::Proc;
 
@@ -41,7 +42,7 @@ const PROGRAMS: [(&str, &str, u64); 8] = [
 /// A value of the kernel side as aya wants it.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-struct Plain<T>(T);
+pub(super) struct Plain<T>(pub T);
 
 macro_rules! plain {
     ($($type:ty)*) => {$(
@@ -54,13 +55,15 @@ plain! { Config Offsets Glob State Counters Key Tracked }
 
 /// Programs that run in the kernel until this is dropped, and their maps.
 pub struct Loaded {
-    state: Array<MapData, Plain<State>>,
+    pub(super) state: Array<MapData, Plain<State>>,
     counters: PerCpuArray<MapData, Plain<Counters>>,
     tracked: HashMap<MapData, Plain<Key>, Plain<Tracked>>,
+    /// Whether the iterator over tasks was loaded, where there is need for it.
+    pub(super) iterator: Option<Result<(), EbpfError>>,
     pub config: Config,
     pub offsets: Offsets,
     /// They stay attached as long as this is there.
-    programs: Option<Ebpf>,
+    pub(super) programs: Option<Ebpf>,
 }
 
 impl Loaded {
@@ -71,19 +74,28 @@ impl Loaded {
         let btf = Btf::parse(&blob)?;
         let globals = Globals::new(options, &btf)?;
         let typedefs = PROGRAMS.map(|(_, tracepoint, _)| format!("btf_trace_{tracepoint}"));
-        let stub = btf.stub(&typedefs)?;
+        let functions: &[&str] = match options.whom.runs_already() {
+            true => &[seed::FUNCTION],
+            false => &[],
+        };
+        let stub = btf.stub(&typedefs, functions)?;
         let (mut programs, aya_btf) = thread::scope(|scope| {
             let aya_btf = scope.spawn(|| AyaBtf::parse(&stub, Endianness::default()));
-            let programs = load(loader(), &globals, options.ring_size)?;
+            let programs = load(loader(), &globals, options)?;
             let aya_btf = join(aya_btf).map_err(|e| EbpfError::Load(Box::new(e.into())))?;
             Ok::<_, EbpfError>((programs, aya_btf))
         })?;
         attach(&mut programs, &aya_btf, globals.config.0.flags)?;
+        let iterator = match options.whom.runs_already() {
+            true => Some(seed::load(&mut programs, &aya_btf, &options.whom)),
+            false => None,
+        };
         let ring = take(&mut programs, "RING")?;
         let loaded = Self {
             state: take(&mut programs, "STATE")?,
             counters: take(&mut programs, "COUNTERS")?,
             tracked: take(&mut programs, "TRACKED")?,
+            iterator,
             config: globals.config.0,
             offsets: globals.offsets.0,
             programs: Some(programs),
@@ -130,12 +142,12 @@ impl Loaded {
         Ok(values.iter().map(|Plain(c)| *c).collect())
     }
 
-    /// Values of the tracked set, in no order. One that changes meanwhile may
-    /// be missing.
-    pub fn tracked(&self) -> impl Iterator<Item = Tracked> + '_ {
+    /// The tracked set, in no order. One that changes meanwhile may be missing.
+    pub fn tracked(&self) -> impl Iterator<Item = (Key, Tracked)> + '_ {
+        let plain = |(Plain(key), Plain(value))| (key, value);
         self.tracked
             .iter()
-            .filter_map(|entry| entry.ok().map(|(_, Plain(value))| value))
+            .filter_map(move |entry| entry.ok().map(plain))
     }
 }
 
@@ -188,15 +200,17 @@ fn loader() -> EbpfLoader<'static> {
 fn load<'a>(
     mut loader: EbpfLoader<'a>,
     globals: &'a Globals,
-    ring_size: u32,
+    options: &Options,
 ) -> Result<Ebpf, EbpfError> {
+    let tracked = config::tracked_size(&options.whom, &Proc::at(Path::new("/proc")));
     loader
         .override_global("CONFIG", &globals.config, true)
         .override_global("OFFSETS", &globals.offsets, true)
         .override_global("COMM_GLOB", &globals.comm, true)
         .override_global("EXCLUDE_COMM_GLOB", &globals.exclude_comm, true)
         .override_global("AYA_LOG_LEVEL", &globals.log_level, false)
-        .map_max_entries("RING", ring_size)
+        .map_max_entries("RING", options.ring_size)
+        .map_max_entries("TRACKED", tracked)
         // Only a program that is refused is put through again with a log.
         .verifier_log_level(VerifierLogLevel::DEBUG)
         .load(OBJECT)
@@ -247,7 +261,7 @@ fn attach(programs: &mut Ebpf, btf: &AyaBtf, flags: u64) -> Result<(), EbpfError
     Ok(())
 }
 
-fn refused(program: &'static str, error: ProgramError) -> EbpfError {
+pub(super) fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     if let Some(error) = denied(&error) {
         return EbpfError::Denied(error);
     }
@@ -272,7 +286,7 @@ fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     }
 }
 
-fn take<M: TryFrom<Map, Error = MapError>>(
+pub(super) fn take<M: TryFrom<Map, Error = MapError>>(
     programs: &mut Ebpf,
     name: &'static str,
 ) -> Result<M, EbpfError> {

@@ -5,8 +5,9 @@ mod error;
 mod load;
 mod permit;
 mod ring;
+mod seed;
 
-pub use config::Options;
+pub use config::{Options, Whom};
 pub use error::EbpfError;
 pub use load::Loaded;
 pub use ring::EbpfSource;

@@ -10,18 +10,26 @@ use aya_log::EbpfLogger;
 use log::Log;
 use tokio::io::unix::AsyncFd;
 use tracer_common::config::opt;
-use tracer_common::tracked::bits;
+use tracer_common::seed::SeedRecord;
+use tracer_common::tracked::{Key, Tracked, bits};
 
-use super::config::Options;
+use super::config::{Options, Whom};
 use super::error::EbpfError;
 use super::load::Loaded;
-use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
+use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
+use crate::source::seeds::{Meanwhile, program};
 use crate::source::{Drained, Source};
+use crate::sys::procfs::Proc;
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
+/// Processes that ran already and are told of by one drain: two files of each
+/// are read, and the ring must not fill up meanwhile.
+const SEEDS: usize = 128;
+/// The same before the first drain.
+const SEEDS_AT_ONCE: usize = 1024;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
@@ -36,6 +44,7 @@ pub struct EbpfSource {
     decoder: Decoder,
     logger: Option<EbpfLogger<&'static dyn Log>>,
     malformed: u64,
+    seeds: Seeds,
     /// When to look again for losses of the tracked set, boot ns.
     next_look: u64,
 }
@@ -49,15 +58,21 @@ impl EbpfSource {
             true => loaded.logger(),
             false => None,
         };
-        let decoder = Decoder::new(Settings {
+        let mut decoder = Decoder::new(Settings {
             cpus: aya::util::nr_cpus().map_err(|(_, e)| EbpfError::Ring(e))?,
             page_size: page_size() as u64,
             env: loaded.config.flags & opt::ENV != 0,
             known: Known::new(&loaded.offsets, loaded.config.flags),
             cgroup,
         });
+        let mut seeds = Seeds::new(&mut loaded, options)?;
+        // The sooner they are looked at, the more of them are still there.
+        let mut early = Vec::new();
+        seeds.give(SEEDS_AT_ONCE, &mut decoder, &mut early);
+        seeds.early = early;
         Ok(Self {
             loaded,
+            seeds,
             // SAFETY: a map's descriptor stays open and the same as long as its RingBuf lives.
             ring: unsafe { AsyncFd::register(ring) }.map_err(|e| EbpfError::Ring(e.into()))?,
             positions,
@@ -115,6 +130,7 @@ impl Source for EbpfSource {
                 out.push((0, Event::Lost(lost)));
             }
         }
+        let held = self.seeds.give(SEEDS, &mut self.decoder, out);
         let consumed = self.positions.consumer();
         let mut complete_to = self.decoder.watermark();
         // Positions only grow; they wrap with the word.
@@ -123,19 +139,26 @@ impl Source for EbpfSource {
             // An exec may lie before that point and its text behind it.
             complete_to = complete_to.max(now.min(self.decoder.pending_bound()));
         }
+        let complete_to = complete_to.saturating_sub(CLOCK_SLACK).min(held);
         Drained {
-            complete_to: complete_to.saturating_sub(CLOCK_SLACK),
-            empty: caught_up,
+            complete_to: self.seeds.meanwhile.sift(out, complete_to),
+            empty: caught_up && held == u64::MAX,
         }
     }
 
     fn any_alive(&mut self) -> io::Result<bool> {
-        Ok(self.loaded.tracked().any(|t| t.flags & bits::ENDED == 0))
+        let own = std::process::id();
+        let alive = |(key, process): (Key, Tracked)| {
+            // Its own end is not waited for: it is below the shell that `-p` may name.
+            process.flags & bits::ENDED == 0 && key.tgid != own
+        };
+        Ok(self.loaded.tracked().any(alive))
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         self.loaded.detach();
         while !self.drain(out).empty {}
+        self.seeds.meanwhile.sift(out, u64::MAX);
         let mut emit = |order, event| out.push((order, event));
         // Without the counters nothing can be said of losses at the very end;
         // reading a map of one's own does not fail.
@@ -147,10 +170,81 @@ impl Source for EbpfSource {
         let remark = |n: u64| {
             format!("{n} records could not be read; this is a fault of tracer, please report it")
         };
-        match std::mem::take(&mut self.malformed) {
-            0 => Vec::new(),
-            n => vec![remark(n)],
+        let malformed = Some(std::mem::take(&mut self.malformed)).filter(|n| *n > 0);
+        let seeds = self.seeds.remark.take();
+        seeds.into_iter().chain(malformed.map(remark)).collect()
+    }
+}
+
+/// Processes that ran when the programs were attached, on their way out.
+struct Seeds {
+    /// In order of their pids, backwards.
+    waiting: Vec<SeedRecord>,
+    /// Those that were looked at before the first drain.
+    early: Vec<(u64, Event)>,
+    /// When each of them lived, boot ns.
+    ts: u64,
+    /// In place of the above, where the kernel has no iterator.
+    meanwhile: Meanwhile,
+    /// Why.
+    remark: Option<String>,
+    proc: Proc,
+    max_argv: usize,
+}
+
+impl Seeds {
+    fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
+        let mut ts = boot_ns();
+        let proc = Proc::default();
+        let max_argv = usize::try_from(options.max_argv).unwrap_or(usize::MAX);
+        let mut meanwhile = Meanwhile::default();
+        let mut remark = None;
+        let told = match options.proc_seeds {
+            true => Err(EbpfError::Seed("it is not wanted".to_owned())),
+            false => loaded.seeds(&options.whom),
+        };
+        let mut waiting = match told {
+            Ok((since, seeds)) => {
+                ts = since;
+                seeds
+            }
+            Err(error) if options.whom == Whom::All => {
+                remark = Some(format!("{error}; /proc was read instead"));
+                meanwhile = Meanwhile::read(&proc, ts, options.kthreads, max_argv);
+                Vec::new()
+            }
+            Err(error) => return Err(error),
+        };
+        waiting.reverse();
+        Ok(Self {
+            waiting,
+            early: Vec::new(),
+            ts,
+            meanwhile,
+            remark,
+            proc,
+            max_argv,
+        })
+    }
+
+    /// Gives out some. What is later than the time that it returns must wait
+    /// for the rest.
+    fn give(&mut self, most: usize, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
+        out.append(&mut self.early);
+        for _ in 0..most {
+            let Some(record) = self.waiting.pop() else {
+                return u64::MAX;
+            };
+            let (exe, argv) = program(
+                &self.proc,
+                seeds::id(&record),
+                record.pid_here,
+                seeds::is_kthread(&record),
+                self.max_argv,
+            );
+            out.push((0, decoder.seed(&record, self.ts, exe, argv)));
         }
+        self.ts.saturating_sub(1)
     }
 }
 

@@ -5,16 +5,12 @@
 //! before that exec, has the name that exec gave it before and after the look,
 //! and no other exec of it turns up that was earlier than the look.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-
 use rustc_hash::FxHashMap;
 
 use crate::decode::ftrace::family::name_of;
 use crate::decode::ftrace::{Body, Look, Lookup, Record};
 use crate::model::time::boot_ns;
-use crate::model::{Bytes, Comm, Field, Precision, ProcId, Reason};
+use crate::model::{Bytes, Comm, Precision, ProcId, Reason};
 use crate::sys::procfs::Proc;
 
 /// execveat on a descriptor; the kernel names the program by its file since 6.14.
@@ -68,42 +64,25 @@ impl Looks {
             (named && stat.id.start <= ts).then_some(stat.comm)
         };
         let comm = is_it()?;
-        let status = Status::read(&self.proc, pid).ok()?;
+        let status = self.proc.status(pid).ok()?;
         let look = Look {
             argv: self.proc.argv(pid, self.max_argv),
             cwd: self.proc.cwd(pid),
-            cgroup: self.cgroup(pid),
-            uid: status.ids("Uid:", 0),
-            euid: status.ids("Uid:", 1),
-            gid: status.ids("Gid:", 0),
-            egid: status.ids("Gid:", 1),
-            sid: status.ids("NSsid:", 0),
-            pgid: status.ids("NSpgid:", 0),
+            cgroup: self.proc.cgroup(pid),
+            uid: status.number("Uid:", 0),
+            euid: status.number("Uid:", 1),
+            gid: status.number("Gid:", 0),
+            egid: status.number("Gid:", 1),
+            sid: status.number("NSsid:", 0),
+            pgid: status.number("NSpgid:", 0),
             comm,
         };
         (is_it()? == comm).then_some(look)
     }
 
-    /// Path in the hierarchy of cgroup v2.
-    fn cgroup(&self, pid: u32) -> Field<Bytes> {
-        let Ok(text) = fs::read(self.proc.root().join(format!("{pid}/cgroup"))) else {
-            return Field::Missing(Reason::Gone);
-        };
-        text.split(|b| *b == b'\n')
-            .find_map(|l| l.strip_prefix(b"0::"))
-            .map_or(Field::Missing(Reason::Kernel), |p| {
-                Field::Full(Bytes::from(p))
-            })
-    }
-
-    /// Numbers of the processes that are there.
-    pub fn pids(&self) -> Vec<u32> {
-        numbers(self.proc.root())
-    }
-
-    /// Numbers of a process's threads; none if it is gone.
-    pub fn tids(&self, pid: u32) -> Vec<u32> {
-        numbers(&self.proc.root().join(format!("{pid}/task")))
+    /// Where it looks.
+    pub const fn proc(&self) -> &Proc {
+        &self.proc
     }
 
     /// Whether a process is there and has not ended.
@@ -111,7 +90,7 @@ impl Looks {
         let Ok(stat) = self.proc.stat(id.pid) else {
             return false;
         };
-        let ended = Status::read(&self.proc, id.pid).is_ok_and(|s| s.is_zombie());
+        let ended = self.proc.status(id.pid).is_ok_and(|s| s.is_zombie());
         !ended && stat.id.start <= id.start.saturating_add(Precision::Tick.tolerance_ns())
     }
 }
@@ -124,7 +103,7 @@ impl Lookup for Looks {
     }
 
     fn process_of(&mut self, tid: u32) -> Option<u32> {
-        Status::read(&self.proc, tid).ok()?.ids("Tgid:", 0)
+        self.proc.process_of(tid).ok()
     }
 
     fn exec(&mut self, pid: u32, ts: u64) -> Option<Look> {
@@ -136,35 +115,5 @@ impl Lookup for Looks {
 
     fn absent(&self) -> Reason {
         Reason::Gone
-    }
-}
-
-/// The entries of a directory whose names are numbers.
-fn numbers(dir: &Path) -> Vec<u32> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// `/proc/PID/status`.
-struct Status(String);
-
-impl Status {
-    fn read(proc: &Proc, pid: u32) -> io::Result<Self> {
-        // The name in it may be anything.
-        let text = fs::read(proc.root().join(format!("{pid}/status")))?;
-        Ok(Self(String::from_utf8_lossy(&text).into_owned()))
-    }
-
-    /// A newline in the name is escaped, so no line but the first holds any of it.
-    fn ids(&self, key: &str, index: usize) -> Option<u32> {
-        let line = self.0.lines().find_map(|l| l.strip_prefix(key))?;
-        line.split_whitespace().nth(index)?.parse().ok()
-    }
-
-    fn is_zombie(&self) -> bool {
-        let state = self.0.lines().find_map(|l| l.strip_prefix("State:"));
-        state.is_some_and(|s| s.trim_start().starts_with(['Z', 'X']))
     }
 }

@@ -38,6 +38,7 @@ use crate::decode::ftrace::format::{EVENTS, FormatError, Formats};
 use crate::decode::ftrace::{Family, Lookup};
 use crate::model::time::boot_ns;
 use crate::model::{Event, LossKind, LossPlace, Lost, ProcId};
+use crate::source::seeds::Meanwhile;
 use crate::source::{Drained, Source};
 use crate::sys::procfs::Proc;
 use crate::sys::tracefs::{Instance, Tracefs, TracefsError};
@@ -97,6 +98,7 @@ pub struct FtraceSource {
     order: u64,
     complete_to: u64,
     lost: bool,
+    meanwhile: Meanwhile,
 }
 
 impl FtraceSource {
@@ -131,17 +133,21 @@ impl FtraceSource {
             order: 0,
             complete_to: 0,
             lost: false,
+            meanwhile: Meanwhile::default(),
         };
         if options.whole_system {
             source.start()?;
             // After it, so that nobody falls in between: the record of a process's
             // own fork counts more than what is adopted here.
-            for pid in source.looks.pids() {
+            let ts = boot_ns();
+            for pid in source.looks.proc().pids() {
                 if let Some((id, parent)) = source.looks.process(pid) {
-                    let tids = source.looks.tids(pid);
+                    let tids = source.looks.proc().tids(pid);
                     source.family.adopt(id, parent, &tids, false);
                 }
             }
+            let proc = source.looks.proc();
+            source.meanwhile = Meanwhile::read(proc, ts, options.kthreads, options.max_argv);
         }
         Ok(source)
     }
@@ -157,7 +163,7 @@ impl FtraceSource {
             pid,
             error: io::ErrorKind::NotFound.into(),
         })?;
-        let tids = self.looks.tids(pid);
+        let tids = self.looks.proc().tids(pid);
         self.family.adopt(id, parent, &tids, root);
         // A write adds to the set. An empty set means everybody, so the events
         // come after it.
@@ -270,7 +276,7 @@ impl Source for FtraceSource {
         self.complete_to = self.complete_to.max(complete_to);
         self.release(self.complete_to, out);
         Drained {
-            complete_to: self.complete_to,
+            complete_to: self.meanwhile.sift(out, self.complete_to),
             empty,
         }
     }
@@ -290,6 +296,7 @@ impl Source for FtraceSource {
         let end = boot_ns();
         while !self.drain(out).empty && self.complete_to < end {}
         self.release(u64::MAX, out);
+        self.meanwhile.sift(out, u64::MAX);
         let now = boot_ns();
         for cpu in &mut self.cpus {
             if let Some(count) = cpu.lost_at_end(&self.instance) {

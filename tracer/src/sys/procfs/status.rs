@@ -1,0 +1,112 @@
+//! `/proc/PID/status` and `/proc/PID/cgroup`.
+
+use std::fs;
+use std::io;
+
+use super::{Proc, gone};
+use crate::model::{Bytes, Field, Reason};
+
+/// `/proc/PID/status`.
+pub struct Status(Vec<u8>);
+
+impl Status {
+    /// The number at `index` after `key`, as in `Uid:` (real, effective, …).
+    pub fn number(&self, key: &str, index: usize) -> Option<u32> {
+        let word = self.value(key)?.split_whitespace().nth(index)?;
+        word.parse().ok()
+    }
+
+    /// It has ended and waits to be reaped; or its leader has, and threads go on.
+    pub fn is_zombie(&self) -> bool {
+        let state = self.value("State:");
+        state.is_some_and(|s| s.trim_start().starts_with(['Z', 'X']))
+    }
+
+    /// A newline in the name is escaped, so no line but the first holds any of it.
+    fn value(&self, key: &str) -> Option<&str> {
+        let mut lines = self.0.split(|b| *b == b'\n');
+        let value = lines.find_map(|line| line.strip_prefix(key.as_bytes()))?;
+        std::str::from_utf8(value).ok()
+    }
+}
+
+impl Proc {
+    /// # Errors
+    /// The process is gone (`NotFound`), or we may not read it.
+    pub fn status(&self, pid: u32) -> io::Result<Status> {
+        fs::read(self.file(pid, "status")).map(Status).map_err(gone)
+    }
+
+    /// The process that a thread belongs to.
+    ///
+    /// # Errors
+    /// It is gone (`NotFound`), or the file is not understood.
+    pub fn process_of(&self, tid: u32) -> io::Result<u32> {
+        let tgid = self.status(tid)?.number("Tgid:", 0);
+        tgid.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Path in the hierarchy of cgroup v2.
+    pub fn cgroup(&self, pid: u32) -> Field<Bytes> {
+        let Ok(text) = fs::read(self.file(pid, "cgroup")) else {
+            return Field::Missing(Reason::Gone);
+        };
+        text.split(|b| *b == b'\n')
+            .find_map(|l| l.strip_prefix(b"0::"))
+            .map_or(Field::Missing(Reason::Kernel), |p| {
+                Field::Full(Bytes::from(p))
+            })
+    }
+
+    /// Numbers of the processes that are there.
+    pub fn pids(&self) -> Vec<u32> {
+        numbers(fs::read_dir(self.root()))
+    }
+
+    /// Numbers of a process's threads; none if it is gone.
+    pub fn tids(&self, pid: u32) -> Vec<u32> {
+        numbers(fs::read_dir(self.file(pid, "task")))
+    }
+}
+
+/// The entries of a directory whose names are numbers, in order.
+fn numbers(dir: io::Result<fs::ReadDir>) -> Vec<u32> {
+    let entries = dir.into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own() {
+        let proc = Proc::default();
+        let pid = std::process::id();
+        let status = proc.status(pid).unwrap();
+        assert_eq!(status.number("Tgid:", 0), Some(pid));
+        assert!(status.number("Uid:", 3).is_some() && status.number("Uid:", 4).is_none());
+        assert!(!status.is_zombie());
+        let tids = proc.tids(pid);
+        assert!(tids.contains(&pid) && proc.pids().contains(&pid));
+        for tid in tids {
+            // Other tests' threads may end meanwhile.
+            assert!(proc.process_of(tid).is_err() || proc.process_of(tid).unwrap() == pid);
+        }
+        assert_eq!(
+            proc.process_of(u32::MAX).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn a_name_cannot_pass_for_a_line() {
+        let status = Status(b"Name:\tx\\nTgid:\t7\nState:\tZ (zombie)\nTgid:\t9\n".to_vec());
+        assert_eq!(status.number("Tgid:", 0), Some(9));
+        assert!(status.is_zombie());
+    }
+}
