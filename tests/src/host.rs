@@ -126,6 +126,10 @@ pub fn python() -> Result<(), String> {
     program("python3")
 }
 
+pub fn zstd() -> Result<(), String> {
+    program("zstd")
+}
+
 pub fn make() -> Result<(), String> {
     program("make").and_then(|()| program("gcc"))
 }

@@ -18,6 +18,7 @@ pub mod host;
 pub mod knows;
 pub mod pty;
 pub mod run;
+pub mod tmpfs;
 pub mod tree;
 pub mod truth;
 
