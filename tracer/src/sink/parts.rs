@@ -38,6 +38,8 @@ pub struct Parts {
     tally: End,
     /// Records that had no room in it.
     lost: u64,
+    /// Of the last event, or of the beginning.
+    ts: u64,
 }
 
 impl Parts {
@@ -52,6 +54,7 @@ impl Parts {
             records: 0,
             tally: End::default(),
             lost: 0,
+            ts: 0,
         }
     }
 
@@ -109,7 +112,8 @@ impl Parts {
             return Ok(());
         };
         let mut end = std::mem::take(&mut self.tally);
-        end.ts = end.ts.max(meta.boot_start_ns);
+        // Not the present: events that are still to come are older.
+        end.ts = self.ts;
         end.lost = end.lost.saturating_add(self.lost);
         end.continued = true;
         self.part += 1;
@@ -132,6 +136,7 @@ impl Sink for Parts {
         }
         let mut meta = meta.clone();
         meta.part = Some(1);
+        self.ts = meta.boot_start_ns;
         self.inner.begin(&meta)?;
         self.meta = Some(meta);
         Ok(())
@@ -141,7 +146,7 @@ impl Sink for Parts {
         self.close_gap(event.ts())?;
         if self.limits.is_some() {
             self.tally.count(event);
-            self.tally.ts = event.ts();
+            self.ts = event.ts();
         }
         self.inner.event(event, process)?;
         self.recorded()

@@ -9,7 +9,7 @@ use super::queue::Chunk;
 const LEVEL: i32 = 3;
 /// How long compressed bytes may wait inside the encoder: a capture that is
 /// killed misses no more than its last second.
-const FLUSH_TIME: Duration = Duration::from_millis(500);
+const FLUSH_TIME: Duration = Duration::from_millis(250);
 /// And how many bytes that are compressed already.
 const FLUSH_BYTES: usize = 256 * 1024;
 
@@ -67,12 +67,18 @@ impl Encode for Plain {
     }
 }
 
-/// One zstd frame a file, with a flush point at least twice a second.
+/// zstd compresses so much at a time: what lies within gets whole to a reader or not at all.
+const BLOCK: usize = 128 * 1024;
+
+/// One zstd frame a file, with a flush point at least four times a second. A block has
+/// whole records, so that whatever of the file is there gives whole records too.
 pub struct Zstd {
     /// What is compressed waits for more up to here.
     flush_bytes: usize,
     /// `None` before the first byte of a file.
     encoder: Option<zstd::Encoder<'static, Vec<u8>>>,
+    /// Bytes in the present block.
+    block: usize,
     /// Since when something waits inside.
     since: Option<Instant>,
 }
@@ -83,6 +89,7 @@ impl Zstd {
         Self {
             flush_bytes: chunk.saturating_mul(4).min(FLUSH_BYTES),
             encoder: None,
+            block: 0,
             since: None,
         }
     }
@@ -99,6 +106,11 @@ impl Encode for Zstd {
     type Chunk = Vec<u8>;
 
     fn encode(&mut self, chunk: &Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
+        if self.block + chunk.len() > BLOCK {
+            self.encoder()?.flush()?;
+            self.block = 0;
+        }
+        self.block += chunk.len();
         let encoder = self.encoder()?;
         encoder.write_all(chunk)?;
         let compressed = encoder.get_ref().len();
@@ -120,12 +132,14 @@ impl Encode for Zstd {
             let encoder = self.encoder()?;
             encoder.flush()?;
             out.append(encoder.get_mut());
+            self.block = 0;
         }
         Ok(())
     }
 
     fn end(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.since = None;
+        self.block = 0;
         // A file without a record is an empty frame, which is what zstd makes of nothing.
         self.encoder()?;
         if let Some(encoder) = self.encoder.take() {
