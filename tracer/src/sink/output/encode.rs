@@ -25,7 +25,7 @@ impl Chunk for Vec<u8> {
 
     fn emptied(mut self) -> Option<Self> {
         /// Larger ones go back to the system.
-        const KEEP: usize = 256 * 1024;
+        const KEEP: usize = 1 << 20;
         self.clear();
         (self.capacity() <= KEEP).then_some(self)
     }
@@ -102,18 +102,35 @@ impl Zstd {
     }
 }
 
+/// Pieces of whole lines, none larger than a block unless a single line is.
+fn blocks(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let most = lines.get(..BLOCK).unwrap_or(lines);
+        let end = match most.len() < lines.len() {
+            false => lines.len(),
+            true => memchr::memrchr(b'\n', most)
+                .or_else(|| memchr::memchr(b'\n', lines))
+                .map_or(lines.len(), |at| at + 1),
+        };
+        let (block, rest) = lines.split_at(end);
+        lines = rest;
+        (!block.is_empty()).then_some(block)
+    })
+}
+
 impl Encode for Zstd {
     type Chunk = Vec<u8>;
 
     fn encode(&mut self, chunk: &Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
-        if self.block + chunk.len() > BLOCK {
-            self.encoder()?.flush()?;
-            self.block = 0;
+        for lines in blocks(chunk) {
+            if self.block + lines.len() > BLOCK {
+                self.encoder()?.flush()?;
+                self.block = 0;
+            }
+            self.block += lines.len();
+            self.encoder()?.write_all(lines)?;
         }
-        self.block += chunk.len();
-        let encoder = self.encoder()?;
-        encoder.write_all(chunk)?;
-        let compressed = encoder.get_ref().len();
+        let compressed = self.encoder()?.get_ref().len();
         let since = *self.since.get_or_insert_with(Instant::now);
         let due = compressed >= self.flush_bytes || since.elapsed() >= FLUSH_TIME;
         if due {
@@ -146,5 +163,48 @@ impl Encode for Zstd {
             out.append(&mut encoder.finish()?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_lines() {
+        let line = |n: usize| [vec![b'x'; n], vec![b'\n']].concat();
+        let mut all = Vec::new();
+        for n in [1, 1000, BLOCK / 2, BLOCK / 2, 3 * BLOCK, 5, BLOCK - 1, 0] {
+            all.extend(line(n));
+        }
+        let found: Vec<&[u8]> = blocks(&all).collect();
+        assert_eq!(found.concat(), all);
+        assert!(found.iter().all(|b| b.ends_with(b"\n")));
+        let large = found.iter().filter(|b| b.len() > BLOCK);
+        assert_eq!(large.count(), 1, "the line that is too long");
+        assert_eq!(blocks(b"").count(), 0);
+    }
+
+    #[test]
+    fn whatever_is_there_of_a_file_gives_whole_lines() {
+        let mut random = 1_u64;
+        let mut chunk = Vec::new();
+        while chunk.len() < 3 * BLOCK {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            chunk.extend_from_slice(format!("{:x} a line\n", random >> 20).as_bytes());
+        }
+        let (mut zstd, mut out) = (Zstd::new(chunk.len()), Vec::new());
+        zstd.encode(&chunk, &mut out).expect("encode");
+        zstd.flush(&mut out).expect("flush");
+        for cut in [out.len() / 4, out.len() / 2, out.len() - 1, out.len()] {
+            let mut text = Vec::new();
+            // The missing end is an error; what comes before it counts.
+            let _ = zstd::Decoder::new(&out[..cut]).map(|mut d| d.read_to_end(&mut text));
+            assert!(text.ends_with(b"\n") && chunk.starts_with(&text), "{cut}");
+        }
     }
 }

@@ -177,7 +177,11 @@ fn open_alone(path: &Path) -> Result<Place, OpenError> {
         );
         return Err(failed(busy));
     }
-    file.set_len(0).map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
+    // Not from nothing: it costs something at the end, see `open_private`.
+    if len > 0 {
+        file.set_len(0).map_err(failed)?;
+    }
     // What an earlier capture left must not pass for this one's.
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
