@@ -191,7 +191,11 @@ fn the_documented_queries_answer() {
     require!(source, databases);
     let script = "sh -c '/bin/true; kill -9 $$'; for i in 1 2 3; do /bin/true; done; \
                   sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'";
-    let outcome = traced(Trace::shell(script), &["--signals", "--rotate-every", "5m"], 0);
+    let outcome = traced(
+        Trace::shell(script),
+        &["--signals", "--rotate-every", "5m"],
+        0,
+    );
     let capture = capture(&outcome);
     let root = capture.root_pid();
     let processes = capture.of("process").count();
