@@ -126,6 +126,10 @@ pub fn python() -> Result<(), String> {
     program("python3")
 }
 
+pub fn zstd() -> Result<(), String> {
+    program("zstd")
+}
+
 pub fn make() -> Result<(), String> {
     program("make").and_then(|()| program("gcc"))
 }
@@ -150,6 +154,32 @@ pub fn knows_ends() -> Result<(), String> {
         Answer::Always => Ok(()),
         _ => Err(format!("{backend} is under test, which cannot answer")),
     }
+}
+
+/// Python with duckdb, chdb and pyarrow.
+pub fn databases() -> Result<(), String> {
+    extra("python").map(drop)
+}
+
+/// A program that `cargo xtask setup --extras` fetches: `python` (with the modules
+/// duckdb, chdb and pyarrow), `rotel`, `promtool`.
+pub fn extra(name: &str) -> Result<PathBuf, String> {
+    let dir = match (env::var_os("TRACER_EXTRAS"), env::var_os("XDG_CACHE_HOME")) {
+        (Some(dir), _) => PathBuf::from(dir),
+        (None, Some(cache)) => Path::new(&cache).join("tracer/extras"),
+        (None, None) => {
+            Path::new(&env::var_os("HOME").unwrap_or_default()).join(".cache/tracer/extras")
+        }
+    };
+    let path = dir.join("bin").join(name);
+    // Its last file: without it the directory is not whole.
+    if dir.join("tracer-extras").is_file() && path.is_file() {
+        return Ok(path);
+    }
+    Err(format!(
+        "no {} here: run `cargo xtask setup --extras`",
+        path.display()
+    ))
 }
 
 /// Whether `name` is on PATH.

@@ -4,6 +4,7 @@
 
 mod capture;
 mod compare;
+mod files;
 mod record;
 mod trace;
 mod value;
@@ -16,6 +17,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use capture::Capture;
 pub use compare::Compare;
+pub use files::Files;
 pub use record::Record;
 pub use trace::Trace;
 

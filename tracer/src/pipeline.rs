@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::model::time::boot_ns;
 use crate::model::{End, Event, Exit, Meta, ProcId, Process, Usage};
-use crate::sink::Sink;
+use crate::sink::{Sink, Stats};
 use crate::source::Drained;
 use crate::state::{Reorder, Table};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
@@ -132,7 +132,7 @@ impl Pipeline {
             }
             _ => return,
         };
-        count(end, event);
+        end.count(event);
         if let Some(left) = &mut self.left
             && is_counted(event)
         {
@@ -145,6 +145,25 @@ impl Pipeline {
     /// Writes out what waits in the sinks.
     pub fn flush(&mut self) {
         each(&mut self.sinks, &mut self.failed, |s| s.flush());
+    }
+
+    /// Begins the next file of every output that goes to one after the other. Says
+    /// whether there is one.
+    pub fn rotate(&mut self) -> bool {
+        let mut any = false;
+        each(&mut self.sinks, &mut self.failed, |s| {
+            any |= s.rotate()?;
+            Ok(())
+        });
+        any
+    }
+
+    /// How the outputs that still run are doing, by name.
+    pub fn stats(&self) -> impl Iterator<Item = (&str, Stats)> {
+        let stats = |slot: &Slot| Some(slot.sink.as_ref()?.stats());
+        self.sinks
+            .iter()
+            .filter_map(move |slot| Some((slot.name.as_str(), stats(slot)?)))
     }
 
     /// Whether a sink is so far behind that nothing more should be read.
@@ -301,17 +320,6 @@ const fn is_counted(event: &Event) -> bool {
         | Event::Exit(_)
         | Event::Signal(_) => true,
         Event::Final(_) | Event::Gone { .. } | Event::Seed(_) | Event::Lost(_) => false,
-    }
-}
-
-fn count(end: &mut End, event: &Event) {
-    match event {
-        Event::Fork(e) if e.thread => end.threads += 1,
-        Event::Fork(_) => end.forks += 1,
-        Event::Exec(_) => end.execs += 1,
-        Event::Exit(e) if !e.thread => end.exits += 1,
-        Event::Lost(e) => end.lost = end.lost.saturating_add(e.count),
-        _ => {}
     }
 }
 

@@ -1,6 +1,6 @@
 //! The licences of everything that tracer is built from, judged by name; for machines without cargo-deny.
 
-use std::fs;
+use std::{collections::HashSet, fs};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -13,8 +13,13 @@ pub fn check() -> Result<()> {
     let policy =
         fs::read_to_string(&policy).with_context(|| format!("cannot read {}", policy.display()))?;
     let allowed = allowed(&policy).context("deny.toml has no list `allow` under [licenses]")?;
-    let metadata =
-        process::output(process::cargo().args(["metadata", "--format-version=1", "--locked"]))?;
+    // As deny.toml: not what other systems would need.
+    let metadata = process::output(process::cargo().args([
+        "metadata",
+        "--format-version=1",
+        "--locked",
+        "--filter-platform=x86_64-unknown-linux-gnu",
+    ]))?;
     let metadata: Value =
         serde_json::from_str(&metadata).context("cargo metadata does not print JSON")?;
     let packages = metadata
@@ -22,8 +27,18 @@ pub fn check() -> Result<()> {
         .and_then(Value::as_array)
         .context("cargo metadata lists no packages")?;
 
+    // The list of packages is not filtered, the graph is.
+    let nodes = metadata.pointer("/resolve/nodes").and_then(Value::as_array);
+    let needed: HashSet<&Value> = nodes
+        .context("cargo metadata resolves nothing")?
+        .iter()
+        .filter_map(|node| node.get("id"))
+        .collect();
+
     let mut refused = Vec::new();
-    for package in packages {
+    let is_needed = |package: &&Value| package.get("id").is_some_and(|id| needed.contains(id));
+    let packages: Vec<&Value> = packages.iter().filter(is_needed).collect();
+    for package in &packages {
         let text = |key| package.get(key).and_then(Value::as_str).unwrap_or("");
         let licence = text("license");
         if !is_permitted(licence, &allowed) {

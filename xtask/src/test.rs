@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::{build, paths, process, summary::Summary};
+use crate::{build, paths, process, setup, summary::Summary};
 
 /// The package with the end-to-end tests.
 const PACKAGE: &str = "tracer-tests";
@@ -63,7 +63,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
 
 /// Runs the tests; the second value tells whether the test runner was content.
 pub fn run(args: &Args) -> Result<(Summary, bool)> {
-    build::release_quietly()?;
+    let extras = build_and_fetch()?;
     let fixtures = fixtures()?;
     let base = |selection: &[&str]| {
         let mut cargo = process::cargo();
@@ -76,6 +76,7 @@ pub fn run(args: &Args) -> Result<(Summary, bool)> {
             .args(&args.filter)
             .env("TRACER_BIN", paths::tracer())
             .env("TRACER_FIXTURES", &fixtures)
+            .envs(extras.iter().map(|dir| ("TRACER_EXTRAS", dir)))
             .stdout(Stdio::piped());
         cargo
     };
@@ -99,6 +100,25 @@ pub fn run(args: &Args) -> Result<(Summary, bool)> {
         passed &= run_one(cargo, &mut summary)?;
     }
     Ok((summary, passed))
+}
+
+/// Makes the release current, and fetches what some tests use where it is there: one
+/// waits for the compiler, the other for the network.
+fn build_and_fetch() -> Result<Option<PathBuf>> {
+    let (extras, built) = std::thread::scope(|scope| {
+        let extras = scope.spawn(setup::extras);
+        let built = build::release_quietly();
+        (extras.join(), built)
+    });
+    built?;
+    match extras {
+        Ok(Ok(dir)) => Ok(Some(dir)),
+        Ok(Err(error)) => {
+            eprintln!("xtask: tests that need extras will be skipped: {error:#}");
+            Ok(None)
+        }
+        Err(_) => bail!("the thread that fetches the extras panicked"),
+    }
 }
 
 const SOURCE: &str = "TRACER_TEST_BACKEND";

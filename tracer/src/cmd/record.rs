@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::backend::{self, Record as Watch};
 use super::outputs;
 use super::run::{Course, Pace, Run, block_on, meta};
-use super::signals::Signals;
+use super::signals::{Asked, Signals};
 use crate::cli::{FAILURE, Record, TreeStyle};
 use crate::model::Meta;
 use crate::pipeline::Pipeline;
@@ -20,7 +20,8 @@ use crate::source::Source;
 pub fn run(options: &Record) -> Result<ExitCode> {
     let mut pipeline = Pipeline::new();
     pipeline.show_threads(options.capture.threads);
-    outputs::open(&options.capture, TreeStyle::None, &mut pipeline)?;
+    let files = options.capture.files.for_recording();
+    outputs::open(&options.capture, &files, TreeStyle::None, &mut pipeline)?;
     block_on(record(options, pipeline))
 }
 
@@ -54,6 +55,7 @@ async fn report<S: Source>(
         end: options.duration.and_then(|d| Instant::now().checked_add(d)),
         trees: !options.pids().is_empty(),
         next_count: Instant::now(),
+        hung_up: false,
     };
     run.until(&mut course, Pace::new(options.capture.log))
         .await?;
@@ -73,6 +75,7 @@ struct RecordCourse {
     end: Option<Instant>,
     trees: bool,
     next_count: Instant,
+    hung_up: bool,
 }
 
 impl Course for RecordCourse {
@@ -85,13 +88,20 @@ impl Course for RecordCourse {
             }
         };
         tokio::select! {
-            _ = self.signals.next() => {}
+            asked = self.signals.next() => if matches!(asked, Asked::PassOn(libc::SIGHUP)) {
+                self.hung_up = true;
+                return Ok(false);
+            },
             () = time => {}
         }
         Ok(true)
     }
 
-    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &Pipeline) -> Result<bool> {
+    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &mut Pipeline) -> Result<bool> {
+        // Daemons are told so to begin new files; else it says that the terminal has gone.
+        if std::mem::take(&mut self.hung_up) && !pipeline.rotate() {
+            return Ok(true);
+        }
         if pipeline.is_full() {
             return Ok(true);
         }

@@ -73,7 +73,7 @@ pub(super) trait Course {
     fn next(&mut self) -> impl Future<Output = Result<bool>>;
 
     /// Asked after each look at the source.
-    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &Pipeline) -> Result<bool>;
+    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &mut Pipeline) -> Result<bool>;
 }
 
 /// A source on its way to the outputs.
@@ -123,7 +123,7 @@ impl<S: Source> Run<S> {
                 self.pipeline.flush();
                 flushed = Instant::now();
             }
-            if course.is_over(&mut self.source, &self.pipeline)? {
+            if course.is_over(&mut self.source, &mut self.pipeline)? {
                 break;
             }
         }
@@ -227,6 +227,7 @@ pub(super) fn meta(backend: &'static str, command: &[OsString], root: Option<Pro
             .map(|a| a.as_encoded_bytes().to_vec())
             .collect(),
         root,
+        part: None,
     }
 }
 

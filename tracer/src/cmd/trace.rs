@@ -35,7 +35,8 @@ pub fn run(options: &Trace) -> Result<ExitCode> {
         true => TreeStyle::None,
         false => TreeStyle::Folded,
     };
-    outputs::open(&options.capture, tree, &mut pipeline)?;
+    let files = options.capture.files.for_command()?;
+    outputs::open(&options.capture, &files, tree, &mut pipeline)?;
     block_on(trace(options, &command, pipeline))
 }
 
@@ -166,7 +167,7 @@ impl Course for CommandCourse {
         Ok(false)
     }
 
-    fn is_over<S: Source>(&mut self, source: &mut S, _pipeline: &Pipeline) -> Result<bool> {
+    fn is_over<S: Source>(&mut self, source: &mut S, _pipeline: &mut Pipeline) -> Result<bool> {
         Ok(self.status.is_some() && (!self.wait_all || !source.any_alive()?))
     }
 }

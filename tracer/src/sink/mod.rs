@@ -11,7 +11,11 @@ pub mod jsonl;
 pub mod log;
 pub mod names;
 pub mod output;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod parts;
 pub mod per_process;
+pub mod series;
 pub mod style;
 pub mod tree;
 pub mod units;
@@ -53,11 +57,40 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// Ends the present file and begins the next: `end` is the last record of the one,
+    /// `meta` the first of the other.
+    fn next_part(&mut self, _end: &End, _meta: &Meta) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Asks for the next file now. Says whether there is one after the other.
+    fn rotate(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// For those who watch tracer.
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
     /// Bytes that wait for a slow destination. The caller stops reading its
     /// source while any sink is above the caller's bound.
     fn backlog(&self) -> usize {
         0
     }
+}
+
+/// How an output is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes that wait to be written.
+    pub waiting: u64,
+    /// Bytes written, to all its files.
+    pub written: u64,
+    /// Records that were dropped because the destination could not be written.
+    pub lost: u64,
+    /// Files begun after the first.
+    pub rotations: u64,
 }
 
 #[cfg(test)]
