@@ -14,7 +14,6 @@ use std::task::{self, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::Reader;
 use super::forgers::Forgers;
 use super::look::Looks;
 use super::losses::Losses;
@@ -85,16 +84,16 @@ struct Counted {
 }
 
 impl Cpu {
+    /// Its records as pages, or as text where their formats are not known.
     pub fn open(
         instance: &Instance,
         number: u32,
-        reader: Reader,
-        formats: &Formats,
+        formats: Option<&Formats>,
         page: usize,
     ) -> io::Result<Self> {
-        let (name, decoder) = match reader {
-            Reader::Raw => ("trace_pipe_raw", Decoder::Raw(Box::new(formats.clone()))),
-            Reader::Text => ("trace_pipe", Decoder::Text(Box::default())),
+        let (name, decoder) = match formats {
+            Some(formats) => ("trace_pipe_raw", Decoder::Raw(Box::new(formats.clone()))),
+            None => ("trace_pipe", Decoder::Text(Box::default())),
         };
         let path = format!("per_cpu/cpu{number}/{name}");
         let file = OpenOptions::new()
