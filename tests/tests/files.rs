@@ -512,3 +512,68 @@ fn wrong_options_say_what_is_right() {
         );
     }
 }
+
+#[test]
+fn a_recording_begins_new_files_at_sighup() {
+    require!(ebpf_is_tested);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name).into_os_string();
+    let mut recording = Trace::bare()
+        .options(["record", "-a", "--keep", "100"])
+        .options([
+            "-o".into(),
+            file("run.jsonl"),
+            "-o".into(),
+            file("run.parquet"),
+        ])
+        .start();
+    let count = |ending| parts(dir.path(), "run", ending).len();
+    let ends = || {
+        let text: String = parts(dir.path(), "run", ".jsonl")
+            .iter()
+            .map(|p| whole_lines(p))
+            .collect();
+        text.lines()
+            .filter(|l| l.contains("\"type\":\"exit\""))
+            .count()
+    };
+    for round in 1..=3 {
+        let before = ends();
+        recording.await_condition("a process that ended", |_| {
+            let status = Command::new("/bin/true").status();
+            status.is_ok() && ends() > before
+        });
+        recording.signal(libc::SIGHUP);
+        recording.await_condition("the next files", |_| {
+            count(".jsonl") == round + 1 && count(".parquet") == round && count(".parquet.tmp") == 1
+        });
+    }
+    recording.signal(libc::SIGINT);
+    recording.finish().expect_code(0);
+    assert_eq!((count(".parquet"), count(".parquet.tmp")), (4, 0));
+    let events = parts(dir.path(), "run.events", ".parquet").len();
+    assert_eq!(events, 4, "in pairs");
+    let capture = joined(&parts(dir.path(), "run", ".jsonl"));
+    assert!(capture.of("seed").count() > 0 && capture.of("process").count() > 3);
+}
+
+#[test]
+fn sighup_ends_a_recording_that_has_no_files_to_rotate() {
+    require!(ebpf_is_tested);
+    let trace = Trace::bare();
+    let file = trace.path("run.jsonl");
+    let mut recording = trace
+        .options([
+            "record".into(),
+            "-a".into(),
+            "-o".into(),
+            file.clone().into_os_string(),
+        ])
+        .start();
+    recording.await_condition("the beginning", |_| {
+        fs::metadata(&file).is_ok_and(|meta| meta.len() > 0)
+    });
+    recording.signal(libc::SIGHUP);
+    let outcome = recording.finish().expect_code(0);
+    Capture::parse(&read(&outcome.path("run.jsonl")));
+}

@@ -56,6 +56,7 @@ pub enum FormatError {
     PerProcessStream,
     #[error("a Parquet file is compressed by itself: leave .zst away")]
     ParquetZstd,
+    #[cfg(feature = "parquet")]
     #[error("Parquet goes to files, not to {0}: choose -o FILE.parquet")]
     ParquetStream(String),
     #[cfg(not(feature = "parquet"))]
@@ -243,11 +244,11 @@ pub fn build_parts(
         if encoding.zstd {
             return Err(FormatError::ParquetZstd);
         }
-        let path = path.ok_or_else(|| FormatError::ParquetStream(to.name()))?;
         #[cfg(not(feature = "parquet"))]
         return Err(FormatError::NoParquet);
         #[cfg(feature = "parquet")]
         {
+            let path = path.ok_or_else(|| FormatError::ParquetStream(to.name()))?;
             let sink = parquet::Parquet::open(path, series(true), files.hold)?;
             let outputs = sink.outputs();
             return Ok(Box::new(Parts::new(
