@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tracer_tests::host::{self, scaled};
+use tracer_tests::tmpfs::Tmpfs;
 use tracer_tests::{Capture, Outcome, Record, Trace, fixture, require};
 
 /// What the script prints, run in `dir` by the Python that has the databases.
@@ -239,4 +240,54 @@ fn the_documented_queries_answer() {
         assert_eq!(depths.iter().filter(|d| **d == 0).count(), 1, "one root");
         assert_eq!(depths.last(), Some(&6), "two levels below it");
     }
+}
+
+#[test]
+fn a_full_disk_delays_files_and_breaks_none() {
+    require!(source, databases, root);
+    let disk = Tmpfs::mount(4 << 20);
+    let ballast = disk.path().join("ballast");
+    let room = 16 << 10;
+    fs::write(&ballast, vec![0; (4 << 20) - room]).expect("it fits");
+    let trace = Trace::shell("i=0; while [ $i -lt 60 ]; do /bin/true; i=$((i+1)); sleep 0.1; done")
+        .options(["-o".into(), disk.path().join("x.parquet").into_os_string()])
+        .options(["--rotate-every", "1s"]);
+    let mut running = trace.start();
+    let stderr = running.path("stderr");
+    let says = |text: &str| {
+        let all = fs::read_to_string(&stderr).unwrap_or_default();
+        all.matches(text).count()
+    };
+    running.await_condition("a message that the disk is full", |_| {
+        says("cannot write") > 0
+    });
+    fs::remove_file(&ballast).expect("it can be removed");
+    running.await_condition("a message that it goes on", |_| says("goes on") > 0);
+    let outcome = running.finish().expect_code(0);
+    let capture = capture_parts(&outcome);
+    let count = |kind: &str| capture.iter().filter(|l| l.kind() == kind).count() as u64;
+    let found = python(
+        disk.path(),
+        &format!(
+            "{DUCKDB}print(json.dumps({{t: query('select count(*) from \"' + f + '\"')[0][0]
+    for t, f in (('process', 'x-*.parquet'), ('event', 'x.events-*.parquet'))}}))"
+        ),
+    );
+    assert_eq!(found.num("process"), count("process"));
+    assert_eq!(
+        found.num("event"),
+        count("fork") + count("exec") + count("exit")
+    );
+}
+
+/// All lines of a rotated capture.
+fn capture_parts(outcome: &Outcome) -> Vec<Value> {
+    let dir = fs::read_dir(outcome.path("")).expect("a directory");
+    let parts = dir.map(|e| e.expect("an entry").path()).filter(|p| {
+        let name = p.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("capture-") && name.ends_with(".jsonl")
+    });
+    parts
+        .flat_map(|p| Capture::parse(&fs::read_to_string(p).expect("UTF-8")).lines)
+        .collect()
 }

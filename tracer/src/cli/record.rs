@@ -16,9 +16,10 @@ Examples:
   tracer record -p 4711 --tree                   the tree of 4711 when its last process has ended
   tracer record --cgroup /system.slice/x.service -o x.jsonl
   tracer record -a --failed --signals -o bad.jsonl   what goes wrong on this machine
+  tracer record -a -o /var/lib/tracer/run.parquet --keep-size 10G   for months; a file each five minutes
 
 What runs already is recorded first (`seed`). The capture ends with Ctrl-C, SIGTERM, --duration,
---max-events, or (-p) with the last process.
+--max-events, or (-p) with the last process. SIGHUP begins the next files where files are rotated.
 
 Exit status: 0; 125 if tracer failed.";
 
