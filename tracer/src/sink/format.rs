@@ -1,18 +1,18 @@
 //! Which format an output has, by its ending or by name, and the sink for it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::Sink;
 use super::csv::Csv;
+pub use super::file_options::{FileOptions, Rotation};
 use super::jsonl::Jsonl;
 use super::log::Log;
-use super::output::{Destination, HOLD, OpenError, Output};
+use super::output::{Destination, OpenError, Output};
 #[cfg(feature = "parquet")]
 use super::parquet;
 use super::parts::{Limits, Parts};
 use super::per_process::PerProcess;
-use super::series::{Keep, Series};
+use super::series::Series;
 use super::tree::{Tree, TreeOptions};
 
 /// What is written.
@@ -133,57 +133,6 @@ impl Encoding {
 
 /// What sinks for people need to know; the others ignore it.
 pub type SinkOptions = TreeOptions;
-
-/// When the next file begins, and which of the finished ones stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rotation {
-    /// Bytes.
-    pub size: Option<u64>,
-    pub every: Option<Duration>,
-    pub keep: Keep,
-}
-
-/// How files are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileOptions {
-    /// Bytes that may wait in memory while a file system is full.
-    pub hold: usize,
-    /// `None`: each capture is one file.
-    pub rotation: Option<Rotation>,
-    /// For Parquet where there is no `rotation`; sizes and times that it does not name
-    /// are taken from here too.
-    pub parquet: Option<Rotation>,
-}
-
-impl Default for FileOptions {
-    fn default() -> Self {
-        Self {
-            hold: HOLD,
-            rotation: None,
-            parquet: None,
-        }
-    }
-}
-
-impl FileOptions {
-    /// How files of this format are rotated, if they are.
-    fn rotation(&self, format: Format) -> Option<Rotation> {
-        match format {
-            // Written as a whole at the end.
-            Format::Text => None,
-            Format::Parquet => match (self.rotation, self.parquet) {
-                (Some(asked), Some(usual)) if asked.size.is_none() && asked.every.is_none() => {
-                    Some(Rotation {
-                        keep: asked.keep,
-                        ..usual
-                    })
-                }
-                (asked, usual) => asked.or(usual),
-            },
-            _ => self.rotation,
-        }
-    }
-}
 
 /// The end of a name that says what is in the file, with its dots.
 fn ending(path: &Path, encoding: Encoding) -> String {

@@ -5,6 +5,7 @@ pub mod csv;
 mod decimal;
 pub mod describe;
 pub mod escape;
+pub mod file_options;
 pub mod format;
 pub mod json;
 pub mod jsonl;

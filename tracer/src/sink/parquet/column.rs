@@ -10,7 +10,7 @@ use crate::sink::output::queue::Chunk;
 /// Rows of a row group at most.
 const ROWS: u64 = 65_536;
 /// Bytes of a row group, before encoding, when it is full.
-const BYTES: usize = 8 << 20;
+const BYTES: usize = 4 << 20;
 
 /// What a column holds. Every column may be null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
