@@ -103,17 +103,16 @@ impl Loaded {
         };
         let mut ts = boot_ns();
         for _ in 0..PASSES {
-            self.set_state(State {
-                seeding: stage,
-                ..State::default()
-            })?;
+            self.set_seeding(stage)?;
             let before = found.len();
             let programs = self.programs.as_mut();
             let programs = programs.ok_or_else(|| EbpfError::Seed("it is detached".to_owned()))?;
             pass(iterator(programs)?, &mut found)?;
             let undecided = self.state()?.undecided > 0;
             if stage == seeding::NAMED && !undecided {
+                // Whoever lives after this is followed, whatever becomes of it.
                 stage = seeding::ALL;
+                self.set_seeding(stage)?;
                 ts = boot_ns();
                 continue;
             }
@@ -124,7 +123,7 @@ impl Loaded {
             }
             thread::sleep(BETWEEN_PASSES);
         }
-        self.set_state(State::default())?;
+        self.set_seeding(seeding::OFF)?;
         if let Some(programs) = self.programs.as_mut() {
             // It has done its work; what it holds goes with the others at the latest.
             let _unloaded = iterator(programs)?.unload();
@@ -140,7 +139,11 @@ impl Loaded {
         Ok(state)
     }
 
-    fn set_state(&mut self, state: State) -> Result<(), EbpfError> {
+    fn set_seeding(&mut self, seeding: u32) -> Result<(), EbpfError> {
+        let state = State {
+            seeding,
+            ..State::default()
+        };
         self.state
             .set(0, Plain(state), 0)
             .map_err(|e| EbpfError::Map("STATE", e))
