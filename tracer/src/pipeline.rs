@@ -111,7 +111,7 @@ impl Pipeline {
     }
 
     fn apply(&mut self, event: &Event) {
-        if self.is_full() && !matches!(event, Event::Lost(_)) {
+        if self.is_full() && !matches!(event, Event::Lost(_) | Event::Seed(_)) {
             return;
         }
         let Self {

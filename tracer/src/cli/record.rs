@@ -36,7 +36,7 @@ pub struct Record {
     /// Every process of this machine
     #[arg(short, long, conflicts_with = "pid", help_heading = "Whom")]
     pub all: bool,
-    /// The running processes PID with all their descendants; several as 1,2 or \"1 2\", or repeated
+    /// The running processes PID with all their descendants; several as 1,2 or "1 2", or repeated
     #[arg(short, long, value_name = "PID", help_heading = "Whom", num_args = 1.., value_parser = pids)]
     pid: Vec<Pids>,
 

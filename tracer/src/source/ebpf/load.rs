@@ -85,11 +85,11 @@ impl Loaded {
             let aya_btf = join(aya_btf).map_err(|e| EbpfError::Load(Box::new(e.into())))?;
             Ok::<_, EbpfError>((programs, aya_btf))
         })?;
-        attach(&mut programs, &aya_btf, globals.config.0.flags)?;
         let iterator = match options.whom.runs_already() {
             true => Some(seed::load(&mut programs, &aya_btf, &options.whom)),
             false => None,
         };
+        attach(&mut programs, &aya_btf, globals.config.0.flags)?;
         let ring = take(&mut programs, "RING")?;
         let loaded = Self {
             state: take(&mut programs, "STATE")?,

@@ -10,26 +10,19 @@ use aya_log::EbpfLogger;
 use log::Log;
 use tokio::io::unix::AsyncFd;
 use tracer_common::config::opt;
-use tracer_common::seed::SeedRecord;
 use tracer_common::tracked::{Key, Tracked, bits};
 
-use super::config::{Options, Whom};
+use super::config::Options;
 use super::error::EbpfError;
 use super::load::Loaded;
-use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
+use super::seed::Seeds;
+use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
-use crate::source::seeds::{Meanwhile, program};
 use crate::source::{Drained, Source};
-use crate::sys::procfs::Proc;
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
-/// Processes that ran already and are told of by one drain: two files of each
-/// are read, and the ring must not fill up meanwhile.
-const SEEDS: usize = 128;
-/// The same before the first drain.
-const SEEDS_AT_ONCE: usize = 1024;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
@@ -65,11 +58,7 @@ impl EbpfSource {
             known: Known::new(&loaded.offsets, loaded.config.flags),
             cgroup,
         });
-        let mut seeds = Seeds::new(&mut loaded, options)?;
-        // The sooner they are looked at, the more of them are still there.
-        let mut early = Vec::new();
-        seeds.give(SEEDS_AT_ONCE, &mut decoder, &mut early);
-        seeds.early = early;
+        let seeds = Seeds::new(&mut loaded, options, &mut decoder)?;
         Ok(Self {
             loaded,
             seeds,
@@ -130,7 +119,7 @@ impl Source for EbpfSource {
                 out.push((0, Event::Lost(lost)));
             }
         }
-        let held = self.seeds.give(SEEDS, &mut self.decoder, out);
+        let held = self.seeds.give(&mut self.decoder, out);
         let consumed = self.positions.consumer();
         let mut complete_to = self.decoder.watermark();
         // Positions only grow; they wrap with the word.
@@ -141,7 +130,7 @@ impl Source for EbpfSource {
         }
         let complete_to = complete_to.saturating_sub(CLOCK_SLACK).min(held);
         Drained {
-            complete_to: self.seeds.meanwhile.sift(out, complete_to),
+            complete_to: self.seeds.sift(out, complete_to),
             empty: caught_up && held == u64::MAX,
         }
     }
@@ -158,7 +147,7 @@ impl Source for EbpfSource {
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         self.loaded.detach();
         while !self.drain(out).empty {}
-        self.seeds.meanwhile.sift(out, u64::MAX);
+        self.seeds.sift(out, u64::MAX);
         let mut emit = |order, event| out.push((order, event));
         // Without the counters nothing can be said of losses at the very end;
         // reading a map of one's own does not fail.
@@ -171,80 +160,8 @@ impl Source for EbpfSource {
             format!("{n} records could not be read; this is a fault of tracer, please report it")
         };
         let malformed = Some(std::mem::take(&mut self.malformed)).filter(|n| *n > 0);
-        let seeds = self.seeds.remark.take();
+        let seeds = self.seeds.remark();
         seeds.into_iter().chain(malformed.map(remark)).collect()
-    }
-}
-
-/// Processes that ran when the programs were attached, on their way out.
-struct Seeds {
-    /// In order of their pids, backwards.
-    waiting: Vec<SeedRecord>,
-    /// Those that were looked at before the first drain.
-    early: Vec<(u64, Event)>,
-    /// When each of them lived, boot ns.
-    ts: u64,
-    /// In place of the above, where the kernel has no iterator.
-    meanwhile: Meanwhile,
-    /// Why.
-    remark: Option<String>,
-    proc: Proc,
-    max_argv: usize,
-}
-
-impl Seeds {
-    fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
-        let mut ts = boot_ns();
-        let proc = Proc::default();
-        let max_argv = usize::try_from(options.max_argv).unwrap_or(usize::MAX);
-        let mut meanwhile = Meanwhile::default();
-        let mut remark = None;
-        let told = match options.proc_seeds {
-            true => Err(EbpfError::Seed("it is not wanted".to_owned())),
-            false => loaded.seeds(&options.whom),
-        };
-        let mut waiting = match told {
-            Ok((since, seeds)) => {
-                ts = since;
-                seeds
-            }
-            Err(error) if options.whom == Whom::All => {
-                remark = Some(format!("{error}; /proc was read instead"));
-                meanwhile = Meanwhile::read(&proc, ts, options.kthreads, max_argv);
-                Vec::new()
-            }
-            Err(error) => return Err(error),
-        };
-        waiting.reverse();
-        Ok(Self {
-            waiting,
-            early: Vec::new(),
-            ts,
-            meanwhile,
-            remark,
-            proc,
-            max_argv,
-        })
-    }
-
-    /// Gives out some. What is later than the time that it returns must wait
-    /// for the rest.
-    fn give(&mut self, most: usize, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
-        out.append(&mut self.early);
-        for _ in 0..most {
-            let Some(record) = self.waiting.pop() else {
-                return u64::MAX;
-            };
-            let (exe, argv) = program(
-                &self.proc,
-                seeds::id(&record),
-                record.pid_here,
-                seeds::is_kthread(&record),
-                self.max_argv,
-            );
-            out.push((0, decoder.seed(&record, self.ts, exe, argv)));
-        }
-        self.ts.saturating_sub(1)
     }
 }
 
