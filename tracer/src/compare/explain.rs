@@ -132,13 +132,6 @@ impl<'a> Absence<'a> {
     }
 }
 
-/// Why times of one event lie far apart, if it is no fault.
-pub fn late(sides: [&Side; 2]) -> Option<&'static str> {
-    sides.iter().any(|s| s.backend == "ptrace").then_some(
-        "times of ptrace: those at which tracer was told, which on a busy machine is later",
-    )
-}
-
 /// Takes one record of this kind from what was lost.
 pub fn take_lost(losses: &mut Losses, kind: Kind) -> bool {
     for name in [kind.lost_as(), "any"] {

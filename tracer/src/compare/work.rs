@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use super::explain::{Absence, Explained, Opinion, late, take_lost};
+use super::explain::{Absence, Explained, Opinion, take_lost};
 use super::fields::{Disagreement, Fields};
 use super::kind::Kind;
 use super::last_thread::LastThreads;
@@ -159,10 +159,7 @@ impl Work<'_> {
                     members.push(disagreement("type", x.kind.name(), y.kind.name()));
                 }
                 if *how == How::OtherTime && x.kind != Kind::Process {
-                    match late([self.a, self.b]) {
-                        Some(why) => *self.explained.entry(why.to_owned()).or_default() += 1,
-                        None => members.push(disagreement("ts", x.ts, y.ts)),
-                    }
+                    members.push(disagreement("ts", x.ts, y.ts));
                 }
                 // A process's row repeats what its events said.
                 if x.kind == Kind::Process {
