@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::Truth;
+use crate::knows::UNKNOWN;
 
 /// Members of a record, with a message that shows the record when one is not
 /// as the format promises.
@@ -26,7 +27,7 @@ pub trait Record {
     fn id(&self) -> (u64, u64) {
         (self.num("pid"), self.num("start"))
     }
-    /// Exit code (`3`) or signal (`s15`).
+    /// Exit code (`3`) or signal (`s15`), or [`UNKNOWN`].
     fn code(&self) -> String;
 }
 
@@ -81,6 +82,9 @@ impl Record for Value {
         match (self.opt_num("exit_code"), self.opt_num("signal")) {
             (Some(code), None) => code.to_string(),
             (None, Some(signal)) => format!("s{signal}"),
+            (None, None) if self["exit_code"].is_null() && self["signal"].is_null() => {
+                UNKNOWN.into()
+            }
             _ => panic!("neither a code nor a signal, or both, in {self}"),
         }
     }
@@ -236,6 +240,7 @@ impl Capture {
         if self.of("fork").all(|f| !f.flag("thread")) {
             tally.threads = truth.threads;
         }
+        let truth = &self.knowable(truth);
         assert_eq!(&tally, truth, "events (left) and truth (right)");
         // The rows say the same as the events.
         let root = self.root_pid();
@@ -249,12 +254,27 @@ impl Capture {
             let child = (fork.num("child_pid"), fork.num("child_start"));
             assert!(ended.contains(&child), "a fork without an end: {fork}");
         }
+        for row in self.of("process") {
+            self.assert_no_guess(&row["usage"]);
+        }
         let counts = &self.end()["events"];
         assert_eq!(
             (counts.num("fork"), counts.num("exec"), counts.num("exit")),
             (truth.forks, truth.execs + 1, truth.exits + 1),
             "counts of the end line, which include the command's own exec and exit"
         );
+    }
+
+    /// The truth as far as the source can know it.
+    pub fn knowable(&self, truth: &Truth) -> Truth {
+        let mut codes = BTreeMap::new();
+        for (code, count) in &truth.codes {
+            *codes.entry(self.code(code)).or_default() += count;
+        }
+        Truth {
+            codes,
+            ..truth.clone()
+        }
     }
 
     /// A line for each record, for messages.

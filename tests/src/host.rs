@@ -5,6 +5,8 @@ use std::ffi::CString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::knows::{Answer, answer};
+
 /// `n` divided by `TRACER_TEST_SCALE`, at least 1.
 pub fn scaled(n: u64) -> u64 {
     (n / scale()).max(1)
@@ -124,6 +126,10 @@ pub fn python() -> Result<(), String> {
     program("python3")
 }
 
+pub fn zstd() -> Result<(), String> {
+    program("zstd")
+}
+
 pub fn make() -> Result<(), String> {
     program("make").and_then(|()| program("gcc"))
 }
@@ -142,9 +148,11 @@ pub fn ebpf_is_tested() -> Result<(), String> {
 /// Whether the source under test knows how a process ended, what it cost and all
 /// that its exec shows.
 pub fn knows_ends() -> Result<(), String> {
-    match backend().as_str() {
-        "ptrace" => Ok(()),
-        _ => ebpf_is_tested().map_err(|e| e.replace("only eBPF", "only eBPF and ptrace")),
+    let backend = backend();
+    source()?;
+    match answer(&backend, "exit_code") {
+        Answer::Always => Ok(()),
+        _ => Err(format!("{backend} is under test, which cannot answer")),
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `TRACER_BIN` | the binary; else `release/tracer`, else `debug/tracer` of the target directory |
 //! | `TRACER_FIXTURES` | compiled workloads; else they are compiled into `fixtures` of the target directory |
+//! | `TRACER_EXTRAS` | what `cargo xtask setup --extras` fetched; else it is looked for in the cache |
 //! | `TRACER_TEST_SCALE` | counts are divided by it (1) |
 //! | `TRACER_TEST_VM` | 1 in a guest that has nothing but busybox |
 //! | `TRACER_TEST_BACKEND` | source to test (`ebpf`) |
@@ -15,9 +16,12 @@ pub mod clock;
 pub mod fixtures;
 pub mod host;
 pub mod http;
+pub mod knows;
 pub mod otlp;
 pub mod pty;
 pub mod run;
+pub mod tmpfs;
+pub mod tree;
 pub mod truth;
 
 pub use capture::{Capture, Record};

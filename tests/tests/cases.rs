@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tracer_tests::host::{find_program, scaled};
+use tracer_tests::knows::{Answer, answer};
 use tracer_tests::run::send;
 use tracer_tests::truth::number_after;
 use tracer_tests::{Record, Trace, fixture, require};
@@ -39,6 +40,7 @@ fn xargs_by_eight() {
     let mut arguments: Vec<u64> = capture
         .of("exec")
         .filter(|e| e.bytes("filename").ends_with(b"/true"))
+        .filter(|e| !capture.leaves_out(e, "argv"))
         .map(|e| {
             String::from_utf8_lossy(&e.list("argv")[1])
                 .parse()
@@ -46,7 +48,11 @@ fn xargs_by_eight() {
         })
         .collect();
     arguments.sort_unstable();
-    assert!(arguments.iter().copied().eq(1..=n), "each number once");
+    if answer(capture.backend(), "argv") == Answer::Always {
+        assert!(arguments.iter().copied().eq(1..=n), "each number once");
+    }
+    assert!(arguments.is_sorted_by(|a, b| a < b), "none twice");
+    assert!(arguments.iter().all(|a| (1..=n).contains(a)), "no other");
 }
 
 /// 2
@@ -61,16 +67,13 @@ fn argv_in_untouched_pages_is_whole() {
     let capture = outcome.capture();
     let exec = capture.only("exec", |e| e.text("comm") == "tiny");
     assert_eq!(exec.bytes("filename"), tiny().into_vec());
-    assert_eq!(exec.text("argv_state"), "full");
-    assert_eq!(
-        exec.list("argv"),
-        [
-            tiny().into_vec(),
-            b"untouched".into(),
-            vec![],
-            vec![b'l'; 3000]
-        ]
-    );
+    let argv = [
+        tiny().into_vec(),
+        b"untouched".into(),
+        vec![],
+        vec![b'l'; 3000],
+    ];
+    capture.expect_list(exec, "argv", 0, &argv);
 }
 
 /// 3
@@ -89,8 +92,11 @@ fn execs_without_a_path_are_execs() {
             "{way}: its own and the one under test"
         );
         let exec = capture.of("exec").last().expect("two");
-        assert_eq!(exec.list("argv")[0], b"tiny", "{way}");
-        assert_eq!(exec.list("argv").len(), i + 2, "{way}");
+        let argv: Vec<String> = ["tiny".to_owned()]
+            .into_iter()
+            .chain((0..=i).map(|n| n.to_string()))
+            .collect();
+        capture.expect_list(exec, "argv", 0, &argv);
         let name = exec.bytes("filename");
         let useful: &[u8] = if way == "at" { b"tiny" } else { b"/dev/fd/" };
         assert!(
@@ -120,8 +126,8 @@ fn python_execs_a_descriptor() {
         .expect_code(0)
         .capture();
     let exec = capture.of("exec").last().expect("python's at least");
-    assert_eq!(exec.list("argv"), [b"true"]);
-    assert_eq!(capture.root().code(), "0");
+    capture.expect_list(exec, "argv", 0, &["true"]);
+    capture.expect_code(capture.root(), "0");
 }
 
 /// 6
@@ -161,7 +167,7 @@ fn the_process_ends_with_its_last_thread() {
     let capture = outcome.capture();
     let ends: Vec<_> = capture.ends().collect();
     assert_eq!(ends.len(), 1, "one end: {ends:?}");
-    assert_eq!(ends[0].code(), "7");
+    capture.expect_code(ends[0], "7");
     let alone = number_after(&outcome.stdout(), "ALONE");
     assert!(
         ends[0].num("ts") >= alone,
@@ -183,7 +189,7 @@ fn an_exec_by_another_thread_goes_on_as_the_same_process() {
     assert_eq!(pid, capture.root_pid());
     let exec = capture.only("exec", |e| e.text("comm") == "tiny");
     assert_eq!(exec.num("pid"), pid);
-    assert_eq!(exec.num("old_tid"), number_after(&outcome.stdout(), "TID"));
+    capture.expect(exec, "old_tid", number_after(&outcome.stdout(), "TID"));
     let first = capture.of("exec").next().expect("its own");
     assert_eq!(exec.id(), first.id(), "pid and start stay");
     assert_eq!(capture.ends().count(), 1);
@@ -236,78 +242,17 @@ fn an_orphan_keeps_its_first_parent_and_shows_its_new_one() {
     let stdout = outcome.stdout();
     let [me, child, grandchild] = ["SELF", "CHILD", "GRANDCHILD"].map(|k| number_after(&stdout, k));
     let row = capture.process(grandchild);
-    assert_eq!((row.num("orig_ppid"), row.num("ppid")), (child, me));
+    let exit = capture.only("exit", |e| e.num("pid") == grandchild);
+    for record in [row, exit] {
+        assert_eq!(record.num("orig_ppid"), child);
+        capture.expect(record, "ppid", me);
+    }
     assert_eq!(
         row.num("orig_parent_start"),
         capture.process(child).num("start")
     );
-    assert_eq!(row.num("parent_start"), capture.root().num("start"));
-    assert_eq!(row.code(), "5");
-    let exit = capture.only("exit", |e| e.num("pid") == grandchild);
-    assert_eq!((exit.num("orig_ppid"), exit.num("ppid")), (child, me));
-}
-
-/// 14: names as nobody expects them.
-const NAMES: [&[u8]; 5] = [b"a) b", b"x\ny", b"\x1b[31mred", b"q\"u'o,te", b"\xff\xfe"];
-
-#[test]
-fn strange_names_and_arguments_are_lossless() {
-    require!(source);
-    for name in NAMES {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join(OsString::from_vec(name.into()));
-        symlink(fixture("tiny"), &path).expect("any name will do");
-        let strange: [&[u8]; 6] = [
-            b"\x01",
-            b"\xff",
-            b"\x1b]0;title\x07",
-            b"\"'\\,",
-            b"two\nlines",
-            b"",
-        ];
-        let args = strange.map(|a| OsString::from_vec(a.into()));
-        let outcome = Trace::command(&path, args).run().expect_code(6);
-        let capture = outcome.capture();
-        let row = capture.root();
-        assert_eq!(row.bytes("comm"), name);
-        assert_eq!(row.bytes("filename"), path.as_os_str().as_encoded_bytes());
-        assert_eq!(row.list("argv")[1..], strange.map(<[u8]>::to_vec));
-        // On the terminal: none of the bytes that a terminal obeys.
-        assert_harmless(&outcome.stderr_bytes());
-        let log = Trace::command(&path, ["\x1b[2J\u{9b}1m\u{202e}"])
-            .option("--log")
-            .run()
-            .expect_code(1);
-        assert_harmless(&log.stderr_bytes());
-    }
-}
-
-/// A name that the process gave itself.
-#[test]
-fn a_thread_name_is_lossless() {
-    require!(source);
-    for name in NAMES {
-        let outcome = Trace::fixture("renamed", [OsString::from_vec(name.into())])
-            .run()
-            .expect_code(0);
-        let capture = outcome.capture();
-        assert_eq!(
-            capture.only("exit", |e| e.code() == "6").bytes("comm"),
-            name
-        );
-        assert_eq!(capture.only("fork", |_| true).bytes("comm"), name);
-        assert_harmless(&outcome.stderr_bytes());
-    }
-}
-
-#[track_caller]
-fn assert_harmless(terminal: &[u8]) {
-    let text = String::from_utf8_lossy(terminal);
-    let bad = |c: &char| {
-        (c.is_control() && *c != '\n' && *c != '\t') || matches!(c, '\u{202a}'..='\u{202e}')
-    };
-    assert_eq!(text.chars().find(bad), None, "on the terminal: {text:?}");
-    assert!(!text.is_empty());
+    capture.expect(row, "parent_start", capture.root().num("start"));
+    capture.expect_code(row, "5");
 }
 
 /// 15
@@ -322,7 +267,7 @@ fn spawning_what_is_missing_is_a_fork_and_127() {
     assert_eq!(capture.of("exec").count(), 1, "its own only");
     assert_eq!(capture.of("exec_failed").count(), 0, "not asked for");
     let child = capture.only("process", |p| !p.flag("root"));
-    assert_eq!(child.code(), "127");
+    capture.expect_code(child, "127");
 }
 
 /// 15, with failed execs on
@@ -360,7 +305,7 @@ fn an_exec_that_fails_too_late_is_a_death_by_signal() {
     let capture = outcome.capture();
     capture.assert_exact(&outcome.truth());
     let child = capture.process(number_after(&outcome.stdout(), "PID"));
-    assert_eq!(child.text("signal_name"), "SIGSEGV");
+    capture.expect(child, "signal_name", "SIGSEGV");
     assert_eq!(child.num("execs"), 0);
 }
 
@@ -403,12 +348,9 @@ fn wait_all_waits_for_what_runs_on() {
     fs::write(&gate, "").expect("a file in our own directory");
     let outcome = running.finish().expect_code(0);
     let capture = outcome.capture();
-    assert_eq!(
-        capture
-            .process(number_after(&outcome.stdout(), "BEHIND"))
-            .code(),
-        "9"
-    );
+    let behind = capture.process(number_after(&outcome.stdout(), "BEHIND"));
+    assert!(!behind["end"].is_null(), "{behind}");
+    capture.expect_code(behind, "9");
 }
 
 /// 19
@@ -480,8 +422,7 @@ fn a_setuid_program_keeps_its_privileges_and_is_traced() {
     assert_eq!(outcome.stdout(), "UID 65534 EUID 0\n");
     let capture = outcome.capture();
     let exec = capture.only("exec", |e| e.text("comm") == "suid");
-    assert_eq!(
-        (exec.num("uid"), exec.num("euid"), exec.num("gid")),
-        (65534, 0, 65534)
-    );
+    for (member, id) in [("uid", 65534), ("euid", 0), ("gid", 65534)] {
+        capture.expect(exec, member, id);
+    }
 }

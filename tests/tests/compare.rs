@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -149,6 +149,65 @@ fn exactly_what_was_changed_by_hand_is_named() {
     ];
     expected.sort_by_key(|(_, line)| *line);
     assert_eq!(found, expected, "{report:#}");
+}
+
+/// A trace buffer of the test's own, which goes with it.
+struct Buffer(PathBuf);
+
+impl Buffer {
+    fn new() -> Option<Self> {
+        let path = Path::new("/sys/kernel/tracing/instances")
+            .join(format!("saved-{}", std::process::id()));
+        fs::create_dir(&path).ok().map(|()| Self(path))
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        let file = self.0.join(file);
+        fs::write(&file, value).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let _gone = fs::remove_dir(&self.0);
+    }
+}
+
+/// What the kernel prints of the whole machine, against a capture of the command.
+#[test]
+fn a_capture_equals_what_the_kernel_prints() {
+    require!(bpf);
+    let Some(buffer) = Buffer::new() else {
+        tracer_tests::host::skipped("no instance of tracefs can be made");
+        return;
+    };
+    buffer.set("buffer_size_kb", "8192");
+    for event in ["task/task_newtask", "sched/sched_process_fork"] {
+        buffer.set(&format!("events/{event}/enable"), "1");
+    }
+    for event in ["exec", "exit"] {
+        buffer.set(&format!("events/sched/sched_process_{event}/enable"), "1");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = (dir.path().join("a.jsonl"), dir.path().join("b.txt"));
+    let n = scaled(400).to_string();
+    for (clock, irq_info) in [("boot", "1"), ("boot", "0"), ("local", "1")] {
+        buffer.set("tracing_on", "0");
+        buffer.set("trace_clock", clock);
+        buffer.set("options/irq-info", irq_info);
+        buffer.set("trace", "");
+        buffer.set("tracing_on", "1");
+        Trace::fixture("execstorm", [fixture("tiny").into_os_string(), (&n).into()])
+            .backend(Some("ebpf"))
+            .options([OsString::from("--threads"), "-o".into(), (&a).into()])
+            .run()
+            .expect_code(0);
+        buffer.set("tracing_on", "0");
+        fs::copy(buffer.0.join("trace"), &b).expect("a copy of the trace");
+        let (code, report) = compare(&a, &b);
+        assert_eq!(code, 0, "{clock} {irq_info}: {report:#}");
+        assert!(report["kinds"]["exec"]["matched"].as_u64() > Some(scaled(400)));
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn the_decision_is_remade_at_exec() {
 
 #[test]
 fn uid_filter_keeps_a_users_processes() {
-    require!(source, root);
+    require!(knows_ends, root);
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(
         dir.path(),
@@ -128,7 +128,7 @@ fn uid_filter_keeps_a_users_processes() {
 
 #[test]
 fn failed_keeps_failures_and_those_who_started_them() {
-    require!(source);
+    require!(knows_ends);
     let n = scaled(320);
     let script = format!("'{}' {n}; true", fixture("forkstorm").display());
     let outcome = Trace::shell(&script)

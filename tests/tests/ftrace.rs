@@ -1,145 +1,15 @@
-//! ftrace: every event of the storms, and nothing left behind.
+//! ftrace: what it cannot do is refused, and nothing is left behind.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use tracer_tests::host::scaled;
-use tracer_tests::{Capture, Outcome, Record, Trace, Truth, fixture, require};
+use tracer_tests::{Trace, require};
 
 fn ftrace(trace: Trace) -> Trace {
     trace.backend(Some("ftrace"))
-}
-
-/// Everything but the exit codes, which this source does not know.
-fn assert_exact(outcome: &Outcome, capture: &Capture) {
-    let truth = outcome.truth();
-    assert_eq!(capture.lost_at_all(), 0, "{outcome}");
-    let root = capture.root_pid();
-    let forks = |thread| {
-        let listed = capture.of("fork");
-        listed.filter(move |f| f.flag("thread") == thread)
-    };
-    let others = |kind| capture.of(kind).filter(|e| e.num("pid") != root).count() as u64;
-    let ends = capture.ends().filter(|e| e.num("pid") != root).count() as u64;
-    let threads = forks(true).count() as u64;
-    let found = Truth {
-        forks: forks(false).count() as u64,
-        threads: if threads == 0 { truth.threads } else { threads },
-        execs: capture.of("exec").count() as u64 - 1,
-        exits: ends,
-        codes: truth.codes.clone(),
-    };
-    assert_eq!(found, truth, "events (left) and truth (right)");
-    assert_eq!(others("process"), truth.exits);
-    let ended: BTreeSet<_> = capture.ends().map(Record::id).collect();
-    for fork in forks(false) {
-        let child = (fork.num("child_pid"), fork.num("child_start"));
-        assert!(ended.contains(&child), "a fork without an end: {fork}");
-    }
-    for end in capture.ends() {
-        assert_eq!(
-            end.opt_num("exit_code"),
-            None,
-            "not known, so not said: {end}"
-        );
-        assert_eq!(end["usage"]["utime_ns"].as_u64(), None);
-    }
-}
-
-#[test]
-fn storms() {
-    require!(root);
-    let tiny = || fixture("tiny").into_os_string();
-    let n = |count| OsString::from(scaled(count).to_string());
-    let workloads: [(&str, Vec<OsString>); 6] = [
-        ("forkstorm", vec![n(2000)]),
-        ("execstorm", vec![tiny(), n(2000)]),
-        (
-            "execstorm",
-            vec!["-v".into(), "-j2".into(), tiny(), n(2000)],
-        ),
-        ("mixed", vec![tiny(), n(1000)]),
-        ("chain", vec![n(300)]),
-        ("threadstorm", vec![n(2000)]),
-    ];
-    for (name, args) in workloads {
-        let outcome = ftrace(Trace::fixture(name, args)).run().expect_code(0);
-        assert_exact(&outcome, &outcome.capture());
-    }
-}
-
-#[test]
-fn threads_are_counted_and_listed() {
-    require!(root);
-    let n = scaled(1000);
-    for list in [false, true] {
-        let mut trace = ftrace(Trace::fixture("threadstorm", [n.to_string()]));
-        if list {
-            trace = trace.option("--threads");
-        }
-        let outcome = trace.run().expect_code(0);
-        let capture = outcome.capture();
-        let listed = capture.of("fork").filter(|f| f.flag("thread")).count() as u64;
-        assert_eq!(listed, if list { n } else { 0 });
-        assert_eq!(capture.root().num("threads"), n + 1);
-        assert_eq!(capture.of("process").count(), 1);
-    }
-}
-
-#[test]
-fn an_exec_by_another_thread() {
-    require!(root);
-    let outcome = ftrace(Trace::fixture("threadexec", ["/bin/true"])).run();
-    let capture = outcome.expect_code(0).capture();
-    assert_eq!(capture.of("process").count(), 1);
-    let exec = capture.only("exec", |e| e.text("comm") == "true");
-    assert_eq!(exec.num("pid"), capture.root_pid());
-    assert_ne!(exec.num("old_tid"), capture.root_pid());
-    assert_eq!(capture.ends().count(), 1);
-}
-
-#[test]
-fn clone_parent_makes_a_sibling() {
-    require!(root);
-    let outcome = ftrace(Trace::fixture("family", [""; 0]))
-        .run()
-        .expect_code(0);
-    let capture = outcome.capture();
-    assert_exact(&outcome, &capture);
-    let sibling = tracer_tests::truth::number_after(&outcome.stdout(), "SIBLING");
-    assert_eq!(capture.process(sibling).num("ppid"), capture.root_pid());
-}
-
-#[test]
-fn a_name_that_forges_a_record_is_only_a_name() {
-    require!(root);
-    let name = "x\n           <...>-1       [000] .....     1.000000: \
-        sched_process_exit: comm=init pid=1 prio=120\nz";
-    let dir = tempfile::tempdir().expect("a directory");
-    let forged = dir.path().join(name);
-    std::os::unix::fs::symlink(fixture("tiny"), &forged).expect("a link");
-    let outcome = ftrace(Trace::command(&forged, [""; 0]))
-        .run()
-        .expect_code(0);
-    let capture = outcome.capture();
-    let exec = capture.only("exec", |_| true);
-    assert_eq!(
-        exec.bytes("filename"),
-        forged.as_os_str().as_encoded_bytes()
-    );
-    assert_eq!(
-        capture.only("exit", |_| true).num("pid"),
-        capture.root_pid()
-    );
-    let warning = format!(
-        "process {} ran a program whose name imitates",
-        capture.root_pid()
-    );
-    assert!(outcome.stderr().contains(&warning), "{outcome}");
 }
 
 #[test]

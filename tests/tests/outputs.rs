@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tracer_tests::host::scaled;
+use tracer_tests::knows::extras;
 use tracer_tests::{Capture, Outcome, Record, Trace, fixture, require};
 
 fn storm(n: u64) -> Trace {
@@ -94,7 +95,10 @@ fn csv_quotes_what_needs_it() {
         rows[0][at].to_owned()
     };
     assert_eq!(column("comm"), "tiny");
-    assert!(column("argv").contains("comma, "), "{csv:?}");
+    let capture = outcome.capture();
+    if !capture.leaves_out(capture.root(), "argv") {
+        assert!(column("argv").contains("comma, "), "{csv:?}");
+    }
     // No cell that a spreadsheet takes for a formula.
     for cell in &rows[0] {
         assert!(!cell.starts_with(['=', '+', '@']), "{cell:?}");
@@ -109,7 +113,7 @@ fn a_dash_is_stdout() {
         .without_capture();
     let outcome = outcome.run().expect_code(0);
     let capture = Capture::parse(&outcome.stdout());
-    assert_eq!(capture.root().code(), "0");
+    capture.expect_code(capture.root(), "0");
 }
 
 #[test]
@@ -239,7 +243,7 @@ fn colours_only_where_they_are_wanted() {
 /// Every line of every kind is as the published schema says.
 #[test]
 fn the_schema_describes_every_line() {
-    require!(ebpf_is_tested);
+    require!(source);
     let schema = include_str!("../../docs/events.schema.json");
     let schema = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the schema is one");
@@ -251,9 +255,10 @@ fn the_schema_describes_every_line() {
         "{killer}; {fail} {}; {pidns}; {tiny} \"$(printf '\\377')\"; sleep 0.5 & true",
         dir.display()
     );
-    let all = ["--threads", "--signals", "--failed-execs", "--env"];
+    let extras = extras(&tracer_tests::host::backend());
+    let all = extras.iter().map(|(option, _)| *option);
     let captures = [
-        Trace::shell(&script).options(all).run().capture(),
+        Trace::shell(&script).options(all.clone()).run().capture(),
         Trace::fixture("threads", ["3"])
             .options(all)
             .run()
@@ -275,16 +280,8 @@ fn the_schema_describes_every_line() {
         .flat_map(|c| &c.lines)
         .map(Record::kind)
         .collect();
-    for kind in [
-        "meta",
-        "fork",
-        "exec",
-        "exec_failed",
-        "exit",
-        "signal",
-        "process",
-        "end",
-    ] {
+    let always = ["meta", "exit", "process", "end"];
+    for kind in extras.iter().map(|(_, kind)| *kind).chain(always) {
         assert!(
             kinds.contains(kind),
             "the runs were to have a line of each kind, found {kinds:?}"

@@ -99,14 +99,8 @@ fn compare(child: &Child<'_>, row: &Value) -> Vec<String> {
     };
     let cpu = (usage.num("utime_ns") + usage.num("stime_ns")) / 1000;
     let wait4 = child.num("utime_us") + child.num("stime_us");
-    // The ptracer is told first, when the dead is still on its way off the CPU.
-    let slack = if tracer_tests::host::backend() == "ptrace" {
-        200
-    } else {
-        2
-    };
     check(
-        cpu <= wait4 + 2 && wait4 <= cpu + slack,
+        cpu.abs_diff(wait4) <= 2,
         format!("CPU {cpu} µs, wait4 {wait4} µs"),
     );
     let split = usage
@@ -192,13 +186,17 @@ fn an_exec_leaves_the_peak_of_the_old_program_behind() {
 /// CASES 9
 #[test]
 fn a_peak_that_was_given_back_is_reported() {
-    require!(knows_ends);
+    require!(source);
     let mib: u64 = if in_vm() { 60 } else { 300 };
     let outcome = Trace::fixture("touch", [mib.to_string()])
         .run()
         .expect_code(0);
-    let root = outcome.capture();
-    let own = root.root()["usage"].num("max_rss_bytes");
+    let capture = outcome.capture();
+    let usage = &capture.root()["usage"];
+    if capture.leaves_out(usage, "max_rss_bytes") {
+        return;
+    }
+    let own = usage.num("max_rss_bytes");
     let seen = number_after(&outcome.stdout(), "MAXRSS") * 1024;
     assert!(own >= mib << 20, "{own} for {mib} MiB");
     // The kernel's figure is from before the end; what was touched since is a few pages.
@@ -211,7 +209,7 @@ fn a_peak_that_was_given_back_is_reported() {
 /// CASES 8
 #[test]
 fn threads_are_one_process_with_their_cpu_summed() {
-    require!(knows_ends);
+    require!(source);
     let outcome = Trace::fixture("threads", ["50"]).run().expect_code(0);
     let capture = outcome.capture();
     assert_eq!(capture.of("exit").count(), 1, "one end for one process");
@@ -221,7 +219,11 @@ fn threads_are_one_process_with_their_cpu_summed() {
         "threads are not listed unless asked for"
     );
     assert_eq!(capture.root().num("threads"), 51);
-    let cpu = capture.root()["usage"].num("cpu_ns") / 1000;
+    let usage = &capture.root()["usage"];
+    if capture.leaves_out(usage, "cpu_ns") {
+        return;
+    }
+    let cpu = usage.num("cpu_ns") / 1000;
     let seen = number_after(&outcome.stdout(), "CPU");
     assert!(seen >= 100_000, "50 threads of 2 ms each");
     assert!(

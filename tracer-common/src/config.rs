@@ -75,6 +75,17 @@ pub struct Glob {
     pub last: [u64; GLOB_WORDS],
 }
 
+/// [`State::seeding`]: where the look-up of running processes is.
+pub mod seeding {
+    /// Not begun, or over.
+    pub const OFF: u32 = 0;
+    /// Those that `-p` names.
+    pub const NAMED: u32 = 1;
+    /// Everybody; until it is over, whoever descends from one that is followed
+    /// is followed, too.
+    pub const ALL: u32 = 2;
+}
+
 /// The state shared while running; one element of an array map.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +95,7 @@ pub struct State {
     pub root: u32,
     pub root_tgid: u32,
     pub root_start: u64,
-    /// Not 0 while running processes are looked up: ancestors count then.
+    /// One of [`seeding`].
     pub seeding: u32,
     /// Processes that were being forked when they were looked up, see the
     /// kernel side's `probes::seed`.

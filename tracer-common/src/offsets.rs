@@ -36,6 +36,8 @@ offsets! {
     task_start = "task_struct" . "start_boottime";
     task_group_leader = "task_struct" . "group_leader";
     task_real_parent = "task_struct" . "real_parent";
+    task_children = "task_struct" . "children", optional;
+    task_sibling = "task_struct" . "sibling", optional;
     task_comm = "task_struct" . "comm";
     task_flags = "task_struct" . "flags";
     task_mm = "task_struct" . "mm";

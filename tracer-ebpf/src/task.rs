@@ -324,6 +324,20 @@ impl Task {
         Self(unsafe { peek::<usize>(at) } as *const u8)
     }
 
+    /// The head of the list of its children, a ring; `None`: this kernel does not
+    /// tell.
+    #[inline(always)]
+    pub fn children(self) -> Option<*const u8> {
+        let children = offset!(task_children);
+        (children != NONE).then(|| self.0.wrapping_add(children as usize))
+    }
+
+    /// The task whose `sibling`, a place in such a list, is at `node`.
+    #[inline(always)]
+    pub fn at_sibling(node: *const u8) -> Self {
+        Self(node.wrapping_sub(offset!(task_sibling) as usize))
+    }
+
     /// As [`Self::key`], for a task without a type.
     #[inline(always)]
     pub fn peek_key(self) -> Key {
@@ -417,6 +431,15 @@ impl Task {
     pub fn leader(self) -> Self {
         // SAFETY: as load().
         Self(unsafe { load(self.0, offset!(task_group_leader)) })
+    }
+
+    /// Asks for the cache lines of [`Self::acc`]: a load whose value nobody
+    /// waits for does not stop the processor.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        self.rchar();
+        self.cancelled_write_bytes();
+        self.run_delay();
     }
 
     /// The identity of the process that this task belongs to.
@@ -514,6 +537,16 @@ impl Cgroup {
 }
 
 impl Signal {
+    /// Asks for the cache lines of the sums, see [`Task::prefetch`].
+    #[inline(always)]
+    pub fn prefetch(self) {
+        self.utime();
+        self.prev_stime();
+        self.nivcsw();
+        self.oublock();
+        self.runtime();
+    }
+
     /// Threads that have not been released, 0 where this kernel does not tell.
     #[inline(always)]
     pub fn nr_threads(self) -> u32 {

@@ -1,13 +1,21 @@
 //! The set of processes that are followed.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
-use tracer_common::config::opt;
+use tracer_common::config::{opt, seeding};
 use tracer_common::record::flags;
 use tracer_common::tracked::{Key, Tracked, before, bits};
 
 use crate::emit;
 use crate::globals::has;
 use crate::maps::{STATE, TRACKED};
+use crate::task::{Task, peek};
+
+/// Generations above a process that are looked at for one that is followed; a
+/// further pass of the iterator gets further.
+const GENERATIONS: u32 = 24;
+/// Children that are followed when their parent ends before the iterator has
+/// come to them.
+const CHILDREN: u32 = 64;
 
 /// The value of a process. It stays in the map while that process lives.
 #[inline(always)]
@@ -26,12 +34,8 @@ pub fn add(key: &Key, value: &Tracked) {
 /// Where what runs already is watched: follows a process that ran before the
 /// capture began, and that the iterator has not come to yet.
 #[inline(always)]
-pub fn adopt(
-    key: &Key,
-    parent: impl FnOnce() -> Key,
-    flags: impl FnOnce() -> u64,
-) -> Option<*mut Tracked> {
-    if !has(opt::ALL) && !(has(opt::TREES) && seeding() && find(&parent()).is_some()) {
+pub fn adopt(key: &Key, task: Task, flags: impl FnOnce() -> u64) -> Option<*mut Tracked> {
+    if !has(opt::ALL) && !(has(opt::TREES) && seeding() == seeding::ALL && descends(task)) {
         return None;
     }
     let mut value = Tracked::BEFORE;
@@ -48,13 +52,51 @@ pub fn insert(key: &Key, value: &Tracked) {
     }
 }
 
-/// Whether running processes are being looked up.
+/// Where the look-up of running processes is.
 #[inline(always)]
-fn seeding() -> bool {
+pub fn seeding() -> u32 {
     match STATE.get_ptr(0) {
         // SAFETY: the one element of an array map.
-        Some(state) => unsafe { (*state).seeding != 0 },
-        None => false,
+        Some(state) => unsafe { (*state).seeding },
+        None => seeding::OFF,
+    }
+}
+
+/// Whether an ancestor of a task is followed.
+#[inline(never)]
+pub fn descends(task: Task) -> bool {
+    let mut at = task;
+    for _ in 0..GENERATIONS {
+        at = at.peek_real_parent();
+        let key = at.peek_key();
+        if key.tgid <= 1 {
+            return false;
+        }
+        if find(&key).is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Follows the children of a process that ends, as they will not be its
+/// descendants any more when the iterator comes to them. It tells of them then.
+#[inline(never)]
+pub fn adopt_children(task: Task, emit: u64) {
+    let Some(head) = task.children() else {
+        return;
+    };
+    let mut value = Tracked::BEFORE;
+    value.flags |= emit;
+    let mut node = head;
+    for _ in 0..CHILDREN {
+        // SAFETY: peek() reads nothing that is not readable; `next` is the first
+        // member of a list_head.
+        node = unsafe { peek::<usize>(node) } as *const u8;
+        if node.is_null() || node == head {
+            return;
+        }
+        insert(&Task::at_sibling(node).peek_key(), &value);
     }
 }
 

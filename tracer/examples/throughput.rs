@@ -144,6 +144,7 @@ fn all(records: &[Vec<u8>], output: Option<Output>) {
         boot_start_ns: 0,
         command: Vec::new(),
         root: Some(ProcId::exact(ROOT.0, ROOT.1)),
+        part: None,
     });
     let mut decoder = decoder();
     let mut events: Vec<(u64, Event)> = Vec::new();

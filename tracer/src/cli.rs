@@ -6,6 +6,7 @@ mod capture;
 mod compare;
 mod config;
 mod export;
+mod files;
 mod record;
 mod trace;
 mod value;
@@ -20,6 +21,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use capture::Capture;
 pub use compare::Compare;
 pub use export::Export;
+pub use files::Files;
 pub use record::Record;
 pub use trace::Trace;
 

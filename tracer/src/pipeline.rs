@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use crate::metrics::{Counters, Figures, OutputFigures};
 use crate::model::time::boot_ns;
-use crate::model::{End, Event, LossKind, LossPlace, Lost, Meta, ProcId, Process};
+use crate::model::{End, Event, Exit, LossKind, LossPlace, Lost, Meta, ProcId, Process, Usage};
 use crate::sink::{Sink, Stats};
 use crate::source::{Drained, Fill};
 use crate::state::{Reorder, Table};
@@ -37,6 +37,8 @@ pub struct Pipeline {
     table: Table,
     sinks: Vec<Slot>,
     end: End,
+    /// Ends of threads are shown.
+    threads: bool,
     /// Time up to which events were applied.
     applied: u64,
     failed: bool,
@@ -66,6 +68,11 @@ const SWEEP_PAUSE: u64 = 30_000_000_000;
 impl Pipeline {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether the ends of threads are wanted.
+    pub fn show_threads(&mut self, wanted: bool) {
+        self.threads = wanted;
     }
 
     pub fn add(&mut self, name: impl Into<String>, sink: Box<dyn Sink>) {
@@ -125,7 +132,7 @@ impl Pipeline {
     }
 
     fn apply(&mut self, event: &Event) {
-        if self.is_full() && !matches!(event, Event::Lost(_)) {
+        if self.is_full() && !matches!(event, Event::Lost(_) | Event::Seed(_)) {
             return;
         }
         let Self {
@@ -133,13 +140,20 @@ impl Pipeline {
             sinks,
             end,
             failed,
+            threads,
             ..
         } = self;
         let shown = table.apply(event, &mut |p| row(sinks, failed, &p));
-        if !shown {
-            return;
-        }
-        count(end, event);
+        let again;
+        let event = match event {
+            _ if shown => event,
+            Event::Exit(exit) if *threads => {
+                again = of_thread(exit);
+                &again
+            }
+            _ => return,
+        };
+        end.count(event);
         if let Some(left) = &mut self.left
             && is_counted(event)
         {
@@ -197,6 +211,25 @@ impl Pipeline {
                 failed: sink.is_none(),
             }
         }));
+    }
+
+    /// Begins the next file of every output that goes to one after the other. Says
+    /// whether there is one.
+    pub fn rotate(&mut self) -> bool {
+        let mut any = false;
+        each(&mut self.sinks, &mut self.failed, |s| {
+            any |= s.rotate()?;
+            Ok(())
+        });
+        any
+    }
+
+    /// How the outputs that still run are doing, by name.
+    pub fn stats(&self) -> impl Iterator<Item = (&str, Stats)> {
+        let stats = |slot: &Slot| Some(slot.sink.as_ref()?.stats());
+        self.sinks
+            .iter()
+            .filter_map(move |slot| Some((slot.name.as_str(), stats(slot)?)))
     }
 
     /// Whether a sink is so far behind that nothing more should be read.
@@ -324,6 +357,18 @@ fn each(
     }
 }
 
+/// The second end of a process, which was that of another of its threads. Its
+/// totals are the process's.
+fn of_thread(exit: &Exit) -> Event {
+    Event::Exit(Box::new(Exit {
+        thread: true,
+        threads: None,
+        status: None,
+        usage: Usage::default(),
+        ..exit.clone()
+    }))
+}
+
 /// The process that an event is about.
 fn subject(event: &Event) -> Option<ProcId> {
     match event {
@@ -351,13 +396,44 @@ const fn is_counted(event: &Event) -> bool {
     }
 }
 
-fn count(end: &mut End, event: &Event) {
-    match event {
-        Event::Fork(e) if e.thread => end.threads += 1,
-        Event::Fork(_) => end.forks += 1,
-        Event::Exec(_) => end.execs += 1,
-        Event::Exit(e) if !e.thread => end.exits += 1,
-        Event::Lost(e) => end.lost = end.lost.saturating_add(e.count),
-        _ => {}
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::sink::samples::{exit, pid};
+
+    /// (tid, of a thread) of the ends that are shown.
+    #[derive(Clone, Default)]
+    struct Ends(Arc<Mutex<Vec<(u32, bool)>>>);
+
+    impl Sink for Ends {
+        fn event(&mut self, event: &Event, _: Option<&Process>) -> io::Result<()> {
+            if let Event::Exit(e) = event {
+                self.0.lock().unwrap().push((e.tid, e.thread));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_second_end_of_a_process_is_that_of_a_thread() {
+        for threads in [false, true] {
+            let ends = Ends::default();
+            let mut pipeline = Pipeline::new();
+            pipeline.show_threads(threads);
+            pipeline.add("ends", Box::new(ends.clone()));
+            for tid in [7, 8] {
+                let mut exit = exit(pid(7, 0));
+                exit.tid = tid;
+                exit.usage.is_final = false;
+                pipeline.apply(&Event::Exit(Box::new(exit)));
+            }
+            let mut expected = vec![(7, false)];
+            expected.extend(threads.then_some((8, true)));
+            assert_eq!(*ends.0.lock().unwrap(), expected);
+            assert_eq!(pipeline.end.exits, 1);
+        }
     }
 }

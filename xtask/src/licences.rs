@@ -1,9 +1,8 @@
 //! The licences of everything that tracer is built from, judged by name; for machines without cargo-deny.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
 
 use crate::{paths, process};
 
@@ -13,27 +12,27 @@ pub fn check() -> Result<()> {
     let policy =
         fs::read_to_string(&policy).with_context(|| format!("cannot read {}", policy.display()))?;
     let allowed = allowed(&policy).context("deny.toml has no list `allow` under [licenses]")?;
-    let metadata =
-        process::output(process::cargo().args(["metadata", "--format-version=1", "--locked"]))?;
-    let metadata: Value =
-        serde_json::from_str(&metadata).context("cargo metadata does not print JSON")?;
-    let packages = metadata
-        .get("packages")
-        .and_then(Value::as_array)
-        .context("cargo metadata lists no packages")?;
-
-    let mut refused = Vec::new();
-    for package in packages {
-        let text = |key| package.get(key).and_then(Value::as_str).unwrap_or("");
-        let licence = text("license");
-        if !is_permitted(licence, &allowed) {
-            refused.push(format!(
-                "    {} {}: {licence:?}",
-                text("name"),
-                text("version")
-            ));
-        }
+    // Not `cargo metadata`, which counts features that other systems' dependencies turn on.
+    let tree = process::output(process::cargo().args([
+        "tree",
+        "--workspace",
+        "--all-features",
+        "--target=x86_64-unknown-linux-gnu",
+        "--edges=normal,build,dev",
+        "--prefix=none",
+        "--format={l}|{p}|",
+        "--locked",
+    ]))?;
+    // Those that were shown already have a mark behind the last bar.
+    let packages: BTreeSet<(&str, &str)> = tree.lines().filter_map(package).collect();
+    if packages.is_empty() {
+        bail!("cargo tree lists no packages");
     }
+    let refused: Vec<String> = packages
+        .iter()
+        .filter(|(licence, _)| !is_permitted(licence, &allowed))
+        .map(|(licence, name)| format!("    {name}: {licence:?}"))
+        .collect();
     if !refused.is_empty() {
         bail!(
             "packages whose licence deny.toml does not allow:\n{}",
@@ -45,6 +44,18 @@ pub fn check() -> Result<()> {
         packages.len()
     );
     Ok(())
+}
+
+/// Licence and name with version of a line of the tree.
+fn package(line: &str) -> Option<(&str, &str)> {
+    let (licence, rest) = line.split_once('|')?;
+    let (package, _) = rest.split_once('|')?;
+    // What comes after the version is a path or a mark.
+    let end = package
+        .match_indices(' ')
+        .nth(1)
+        .map_or(package.len(), |(at, _)| at);
+    Some((licence, package.get(..end)?))
 }
 
 /// The strings of `allow` in the section `[licenses]`.
@@ -128,6 +139,20 @@ mod tests {
         ] {
             assert!(!is_permitted(no, &allowed), "{no}");
         }
+    }
+
+    #[test]
+    fn lines_of_the_tree_are_taken_apart() {
+        let found = [
+            "MIT|zstd v0.14.4|",
+            "MIT OR Apache-2.0|tracer v0.1.0 (/home/me/tracer)|",
+            "MIT|zstd v0.14.4| (*)",
+            "",
+        ]
+        .map(package);
+        let zstd = Some(("MIT", "zstd v0.14.4"));
+        let tracer = Some(("MIT OR Apache-2.0", "tracer v0.1.0"));
+        assert_eq!(found, [zstd, tracer, zstd, None]);
     }
 
     #[test]

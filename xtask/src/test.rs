@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, the end-to-end ones against the released binary.
 
 use std::{
+    env,
     io::{BufRead as _, BufReader, IsTerminal as _, stdout},
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
@@ -9,12 +10,35 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::{build, paths, process, summary::Summary};
+use crate::{build, paths, process, setup, summary::Summary};
 
 /// The package with the end-to-end tests.
 const PACKAGE: &str = "tracer-tests";
 
-/// Build the release, then run all tests of the workspace
+/// The sources besides eBPF, which is what the tests trace with unless they are told otherwise.
+pub const OTHER_SOURCES: [&str; 2] = ["ftrace", "ptrace"];
+/// The end-to-end tests that ask every source the same questions: first those whose
+/// answers are a matter of the kernel, too.
+const SHARED: [&str; 7] = [
+    "cases",
+    "names",
+    "exact",
+    "totals",
+    "undisturbed",
+    "filters",
+    "outputs",
+];
+/// So many of them run in a guest, where time is dear.
+const SHARED_IN_GUESTS: usize = 4;
+
+pub fn shared_in_guests() -> String {
+    SHARED[..SHARED_IN_GUESTS].join(" ")
+}
+
+/// What the counts are divided by for the other sources, more than for eBPF.
+pub const OTHER_SCALE: u32 = 8;
+
+/// Build the release, then run all tests of the workspace, and the end-to-end ones with each source
 ///
 /// Tests that need root or BPF say that they are skipped where these are missing.
 #[derive(clap::Args, Default)]
@@ -39,26 +63,71 @@ pub fn main(args: &Args) -> Result<ExitCode> {
 
 /// Runs the tests; the second value tells whether the test runner was content.
 pub fn run(args: &Args) -> Result<(Summary, bool)> {
-    build::release_quietly()?;
-    let mut cargo = process::cargo();
-    cargo
-        .args([
-            "test",
-            "--workspace",
-            "--exclude",
-            "tracer-ebpf",
-            "--no-fail-fast",
-            "--",
-        ])
-        .args(stdout().is_terminal().then_some("--color=always"))
-        .args(&args.args)
-        .args(&args.filter)
-        .env("TRACER_BIN", paths::tracer())
-        .env("TRACER_FIXTURES", fixtures()?)
-        .stdout(Stdio::piped());
+    let extras = build_and_fetch()?;
+    let fixtures = fixtures()?;
+    let base = |selection: &[&str]| {
+        let mut cargo = process::cargo();
+        cargo
+            .args(["test", "--no-fail-fast"])
+            .args(selection)
+            .arg("--")
+            .args(stdout().is_terminal().then_some("--color=always"))
+            .args(&args.args)
+            .args(&args.filter)
+            .env("TRACER_BIN", paths::tracer())
+            .env("TRACER_FIXTURES", &fixtures)
+            .envs(extras.iter().map(|dir| ("TRACER_EXTRAS", dir)))
+            .stdout(Stdio::piped());
+        cargo
+    };
+    let mut summary = Summary::default();
+    let mut passed = run_one(
+        base(&["--workspace", "--exclude", "tracer-ebpf"]),
+        &mut summary,
+    )?;
+    if env::var_os(SOURCE).is_some() {
+        return Ok((summary, passed));
+    }
+    let mut shared = vec!["--package", PACKAGE];
+    shared.extend(SHARED.iter().flat_map(|name| ["--test", name]));
+    for source in OTHER_SOURCES {
+        let mut cargo = base(&shared);
+        cargo.env(SOURCE, source);
+        if env::var_os(SCALE).is_none() {
+            cargo.env(SCALE, OTHER_SCALE.to_string());
+        }
+        eprintln!("xtask: with {source}:");
+        passed &= run_one(cargo, &mut summary)?;
+    }
+    Ok((summary, passed))
+}
+
+/// Makes the release current, and fetches what some tests use where it is there: one
+/// waits for the compiler, the other for the network.
+fn build_and_fetch() -> Result<Option<PathBuf>> {
+    let (extras, built) = std::thread::scope(|scope| {
+        let extras = scope.spawn(setup::extras);
+        let built = build::release_quietly();
+        (extras.join(), built)
+    });
+    built?;
+    match extras {
+        Ok(Ok(dir)) => Ok(Some(dir)),
+        Ok(Err(error)) => {
+            eprintln!("xtask: tests that need extras will be skipped: {error:#}");
+            Ok(None)
+        }
+        Err(_) => bail!("the thread that fetches the extras panicked"),
+    }
+}
+
+const SOURCE: &str = "TRACER_TEST_BACKEND";
+const SCALE: &str = "TRACER_TEST_SCALE";
+
+/// Runs the test runner, passes on what it prints, and adds up; says whether it was content.
+fn run_one(mut cargo: Command, summary: &mut Summary) -> Result<bool> {
     eprintln!("xtask: {}", process::display(&cargo));
     let mut child = cargo.spawn().context("cannot start cargo test")?;
-    let mut summary = Summary::default();
     let output = child.stdout.take().context("stdout is a pipe")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = line.context("cannot read the tests' output")?;
@@ -66,11 +135,8 @@ pub fn run(args: &Args) -> Result<(Summary, bool)> {
         println!("{line}");
         summary.add_line(&line);
     }
-    let passed = child
-        .wait()
-        .context("cannot wait for cargo test")?
-        .success();
-    Ok((summary, passed))
+    let status = child.wait().context("cannot wait for cargo test")?;
+    Ok(status.success())
 }
 
 /// The directory with the static programs that the end-to-end tests trace, built if need be.

@@ -18,9 +18,7 @@ use crate::tracked;
 pub fn process_exec(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
     let key = v.key();
-    let Some(process) =
-        tracked::find(&key).or_else(|| tracked::adopt(&key, || v.parent_key(), || 0))
-    else {
+    let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, v.task, || 0)) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.

@@ -6,7 +6,7 @@
 use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
 use aya_ebpf::programs::BtfTracePointContext;
-use tracer_common::config::opt;
+use tracer_common::config::{opt, seeding};
 use tracer_common::record::{ExitRecord, GoneRecord, Totals, flags, kind};
 use tracer_common::tracked::{Acc, Key, Tracked, bits};
 
@@ -24,9 +24,7 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
     let key = v.key();
     let wanted = || if filter::passes() { bits::EMIT } else { 0 };
-    let Some(process) =
-        tracked::find(&key).or_else(|| tracked::adopt(&key, || v.parent_key(), wanted))
-    else {
+    let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, v.task, wanted)) else {
         return;
     };
     if v.task.flags() & (PF_IO_WORKER | PF_USER_WORKER) != 0 {
@@ -55,6 +53,9 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
         }
         if group_dead {
             set_flags(process, bits::ENDED);
+        }
+        if has(opt::TREES) && group_dead && tracked::seeding() == seeding::ALL {
+            tracked::adopt_children(v.task, (*process).flags & bits::EMIT);
         }
         if (*process).flags & bits::EMIT == 0 {
             return;

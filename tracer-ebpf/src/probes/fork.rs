@@ -28,8 +28,7 @@ pub fn process_fork(ctx: &BtfTracePointContext) {
     if child.tgid() == child.pid() {
         new_process(parent, &parent_key, child, &real_parent_key);
     } else {
-        // A thread's real_parent is its process's.
-        new_thread(parent, &parent_key, child, &real_parent_key);
+        new_thread(parent, &parent_key, child);
     }
 }
 
@@ -52,6 +51,7 @@ pub fn task_newtask(ctx: &BtfTracePointContext) {
 fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
     let mut new = Tracked::NEW;
     let mut shown = true;
+    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
     if let Some(by) = tracked::find(parent_key) {
         // SAFETY: a value of our map; it stays while this process lives.
         new.flags = unsafe { (*by).flags } & bits::EMIT;
@@ -62,7 +62,7 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
         }
         // The fork of the command is tracer's own doing.
         shown = false;
-    } else if let Some(by) = adopt(parent, parent_key) {
+    } else if let Some(by) = tracked::adopt(parent_key, parent, wanted) {
         // SAFETY: as above.
         new.flags = unsafe { (*by).flags } & bits::EMIT;
     } else if has(opt::ALL) {
@@ -92,9 +92,9 @@ fn new_process(parent: Task, parent_key: &Key, child: Task, real: &Key) {
 }
 
 #[inline(always)]
-fn new_thread(parent: Task, key: &Key, child: Task, of: &Key) {
+fn new_thread(parent: Task, key: &Key, child: Task) {
     let wanted = || if filter::passes() { bits::EMIT } else { 0 };
-    let Some(process) = tracked::find(key).or_else(|| tracked::adopt(key, || *of, wanted)) else {
+    let Some(process) = tracked::find(key).or_else(|| tracked::adopt(key, parent, wanted)) else {
         return;
     };
     // SAFETY: a value of our map; it stays while this process lives.
@@ -139,16 +139,6 @@ fn emit_fork(
     }
     entry.set_flags(bits);
     entry.submit();
-}
-
-/// Follows a parent that ran before, see [`tracked::adopt`].
-#[inline(always)]
-fn adopt(parent: Task, key: &Key) -> Option<*mut Tracked> {
-    if !has(opt::ALL | opt::TREES) {
-        return None;
-    }
-    let wanted = || if filter::passes() { bits::EMIT } else { 0 };
-    tracked::adopt(key, || parent.real_parent().key(), wanted)
 }
 
 /// Whether `child` is the command that tracer now starts.

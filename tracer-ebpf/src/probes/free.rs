@@ -10,7 +10,7 @@ use tracer_common::tracked::{Key, Tracked, bits};
 use super::exit::put_acc;
 use crate::emit;
 use crate::globals::has;
-use crate::task::Task;
+use crate::task::{Signal, Task};
 use crate::tracked;
 
 #[inline(always)]
@@ -20,6 +20,11 @@ pub fn process_free(ctx: &BtfTracePointContext) {
         return;
     }
     let key = task.key_with(task);
+    let signal = task.signal();
+    // Nobody has looked at these for a grace period: they are fetched together,
+    // and while the set is searched, instead of one after the other.
+    signal.prefetch();
+    task.prefetch();
     let Some(process) = tracked::find(&key) else {
         return;
     };
@@ -27,7 +32,7 @@ pub fn process_free(ctx: &BtfTracePointContext) {
     // nobody changes it any more: the process is gone.
     let process = unsafe { &*process };
     if wanted(process.flags) {
-        emit_final(task, &key, process);
+        emit_final(task, signal, &key, process);
     }
     tracked::remove(&key);
 }
@@ -39,12 +44,11 @@ fn wanted(flags: u64) -> bool {
 }
 
 #[inline(always)]
-fn emit_final(task: Task, key: &Key, process: &Tracked) {
+fn emit_final(task: Task, signal: Signal, key: &Key, process: &Tracked) {
     let Some(entry) = emit::begin::<FinalRecord>(kind::FINAL, key, key.tgid) else {
         return;
     };
     let r = entry.as_ptr();
-    let signal = task.signal();
     // SAFETY: the entry is ours until it is submitted.
     unsafe {
         let t = &raw mut (*r).totals;

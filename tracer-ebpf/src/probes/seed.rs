@@ -10,6 +10,10 @@
 //! - The pass is within an RCU read section. A task that has not been released
 //!   (which comes before sched_process_free's grace period) gets its free after
 //!   it, so that what is added here will be removed again.
+//! - Of `-p`, those that are named are looked for first. From then on all that
+//!   descends from them is followed as it is heard of, whether the iterator has
+//!   come to it or not ([`tracked::adopt`]), and so are the children of one that
+//!   ends ([`tracked::adopt_children`]).
 //! - The stream's buffer may be full: then the same task comes again, so one
 //!   counts as told only when that was written.
 
@@ -17,7 +21,7 @@ use core::ffi::c_void;
 
 use aya_ebpf::bindings::seq_file;
 use aya_ebpf::helpers::generated::bpf_seq_write;
-use tracer_common::config::opt;
+use tracer_common::config::{opt, seeding};
 use tracer_common::seed::{SeedRecord, flags};
 use tracer_common::tracked::{Key, Tracked, before, bits};
 
@@ -26,10 +30,6 @@ use crate::globals::has;
 use crate::maps::{NAMED, STATE};
 use crate::task::{PF_KTHREAD, Task, View, load};
 use crate::tracked::{self, atomic_add};
-
-/// Generations above a process that are looked at for one that is followed; a
-/// further pass gets further.
-const GENERATIONS: u32 = 24;
 
 #[inline(always)]
 pub fn seed_task(ctx: *const u8) {
@@ -69,8 +69,14 @@ pub fn seed_task(ctx: *const u8) {
 /// Follows a process from now on.
 #[inline(always)]
 fn begin(v: &View, key: &Key) -> Option<*mut Tracked> {
-    if !has(opt::ALL) && !is_named(v.task) && !descends(v.task) {
-        return None;
+    if has(opt::TREES) {
+        let wanted = match tracked::seeding() {
+            seeding::NAMED => is_named(v.task),
+            _ => tracked::descends(v.task),
+        };
+        if !wanted {
+            return None;
+        }
     }
     if v.task.is_new() {
         if let Some(state) = STATE.get_ptr_mut(0) {
@@ -149,21 +155,4 @@ fn tell(seq: *mut seq_file, v: &View, key: &Key) -> bool {
 fn is_named(task: Task) -> bool {
     let pid = task.pid_for_current();
     NAMED.get_ptr(&pid).is_some()
-}
-
-/// Whether an ancestor is followed.
-#[inline(always)]
-fn descends(task: Task) -> bool {
-    let mut at = task;
-    for _ in 0..GENERATIONS {
-        at = at.peek_real_parent();
-        let key = at.peek_key();
-        if key.tgid <= 1 {
-            return false;
-        }
-        if tracked::find(&key).is_some() {
-            return true;
-        }
-    }
-    false
 }

@@ -27,6 +27,8 @@ const FILENAME_MAX: usize = 4096;
 /// Room for the working directory; a deeper one is marked as cut.
 const CWD_MAX: usize = 4096;
 const CWD_DEPTH: u32 = 128;
+/// Steps taken before the loop that can go on to another mount.
+const CWD_NEAR: u32 = 6;
 /// NAME_MAX and a NUL.
 const NAME_ROOM: usize = 256;
 /// A piece's largest text, see Config::piece.
@@ -261,14 +263,57 @@ unsafe fn cwd(s: *mut Scratch, task: Task) {
     unsafe {
         let fs = task.fs();
         let vfsmnt: *const u8 = load(fs, pwd_mnt);
+        let mut dentry: *const u8 = load(fs, pwd_dentry);
         (*s).vfsmnt = vfsmnt as usize;
-        (*s).dentry = load(fs, pwd_dentry);
         (*s).stop_vfsmnt = load(fs, root_mnt);
         (*s).stop_dentry = load(fs, root_dentry);
         (*s).top = load(vfsmnt, offset!(vfsmount_root));
+        // Most directories are near the root and on its file system. Here the
+        // verifier still knows the types, and each step up is a plain load.
+        for _ in 0..CWD_NEAR {
+            if is_root(s, dentry as usize) {
+                return;
+            }
+            let up: *const u8 = load(dentry, offset!(dentry_parent));
+            if dentry as usize == (*s).top
+                || up == dentry
+                || !append_name(s, load(dentry, offset!(dentry_name)))
+            {
+                break;
+            }
+            dentry = up;
+        }
+        (*s).dentry = dentry as usize;
         (*s).flags |= flags::CWD_CUT;
         bpf_loop(CWD_DEPTH, cwd_step as *mut c_void, core::ptr::null_mut(), 0);
     }
+}
+
+/// Whether the walk has come to the process's root directory.
+#[inline(always)]
+unsafe fn is_root(s: *const Scratch, dentry: usize) -> bool {
+    // SAFETY: the caller gives this CPU's scratch.
+    unsafe { dentry == (*s).stop_dentry && (*s).vfsmnt == (*s).stop_vfsmnt }
+}
+
+/// Appends a directory's name; `false`: there is no room, or it cannot be read.
+#[inline(always)]
+unsafe fn append_name(s: *mut Scratch, name: usize) -> bool {
+    // SAFETY: the caller gives this CPU's scratch; the offset into `bytes` is masked.
+    unsafe {
+        if (*s).cwd_len > CWD_MAX - 2 * NAME_ROOM {
+            return false;
+        }
+        let to = (&raw mut (*s).bytes)
+            .cast::<u8>()
+            .add(((*s).filename_len + (*s).cwd_len) & HEAD_MASK);
+        let n = bpf_probe_read_kernel_str(to.cast(), NAME_ROOM as u32, name as *const _);
+        if n <= 0 {
+            return false;
+        }
+        (*s).cwd_len += n as usize;
+    }
+    true
 }
 
 /// The pointer at `offset` from `base`.
@@ -300,10 +345,10 @@ unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
     let Some(s) = SCRATCH.get_ptr_mut(0) else {
         return 1;
     };
-    // SAFETY: this CPU's value of our map; the offset into `bytes` is masked.
+    // SAFETY: this CPU's value of our map.
     unsafe {
         let (dentry, vfsmnt) = ((*s).dentry, (*s).vfsmnt);
-        if dentry == (*s).stop_dentry && vfsmnt == (*s).stop_vfsmnt {
+        if is_root(s, dentry) {
             (*s).flags &= !flags::CWD_CUT;
             return 1;
         }
@@ -322,17 +367,9 @@ unsafe extern "C" fn cwd_step(_index: u64, _context: *mut c_void) -> i64 {
             (*s).flags &= !flags::CWD_CUT;
             return 1;
         }
-        if (*s).cwd_len > CWD_MAX - 2 * NAME_ROOM {
+        if !append_name(s, name) {
             return 1;
         }
-        let to = (&raw mut (*s).bytes)
-            .cast::<u8>()
-            .add(((*s).filename_len + (*s).cwd_len) & HEAD_MASK);
-        let n = bpf_probe_read_kernel_str(to.cast(), NAME_ROOM as u32, name as *const _);
-        if n <= 0 {
-            return 1;
-        }
-        (*s).cwd_len += n as usize;
         (*s).dentry = up;
     }
     0

@@ -7,14 +7,14 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, ValueHint};
 use tracer_common::config::{MAX_CGROUPS, MAX_UIDS};
 
-use super::{Backend, Color, Export, Stop, TreeStyle, stop, value};
+use super::{Backend, Color, Export, Files, Stop, TreeStyle, stop, value};
 use crate::sink::format::{Encoding, Format};
 use crate::sink::output::Destination;
 use crate::sys::users;
 
 #[derive(Debug, Args)]
 pub struct Capture {
-    /// Write to FILE (- is stdout), in the format that its ending names: .jsonl, .csv, .txt, .log, each also with .zst; may be repeated
+    /// Write to FILE (- is stdout), in the format that its ending names: .jsonl, .csv, .txt, .log, each also with .zst, or .parquet; may be repeated
     #[arg(short, long = "output", value_name = "FILE", help_heading = "Output", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Format of all files of -o, whatever their endings
@@ -55,6 +55,9 @@ pub struct Capture {
     /// Print neither tree nor summary; files of -o are still written
     #[arg(short, long, help_heading = "Output", conflicts_with_all = ["log", "tree"])]
     pub quiet: bool,
+
+    #[command(flatten)]
+    pub files: Files,
 
     /// Only processes whose name (comm) matches GLOB; may be repeated
     #[arg(long, value_name = "GLOB", help_heading = "Filters")]

@@ -45,9 +45,10 @@ pub struct Compare {
         default_value = "ebpf,ftrace"
     )]
     pub with: Vec<Backend>,
-    /// Records of one event whose times are further apart than D disagree on it
-    #[arg(long, value_name = "D", default_value = "100ms", value_parser = value::duration)]
-    pub tolerance: Duration,
+    /// Records of one event whose times are further apart than D disagree on it [default: 100ms; 5s with ptrace,
+    /// which learns of an event later on a busy machine]
+    #[arg(long, value_name = "D", value_parser = value::duration)]
+    pub tolerance: Option<Duration>,
     /// Size of the buffer of each source (K, M suffixes)
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = value::ring_size)]
     pub ring_size: u32,

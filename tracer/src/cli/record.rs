@@ -17,9 +17,10 @@ Examples:
   tracer record -p 4711 --tree                   the tree of 4711 when its last process has ended
   tracer record --cgroup /system.slice/x.service -o x.jsonl
   tracer record -a --failed --signals -o bad.jsonl   what goes wrong on this machine
+  tracer record -a -o /var/lib/tracer/run.parquet --keep-size 10G   for months; a file each five minutes
 
 What runs already is recorded first (`seed`). The capture ends with Ctrl-C, SIGTERM, --duration,
---max-events, or (-p) with the last process.
+--max-events, or (-p) with the last process. SIGHUP begins the next files where files are rotated.
 
 Exit status: 0; 125 if tracer failed.";
 
@@ -36,7 +37,7 @@ pub struct Record {
     /// Every process of this machine
     #[arg(short, long, conflicts_with = "pid", help_heading = "Whom")]
     pub all: bool,
-    /// The running processes PID with all their descendants; several as 1,2 or \"1 2\", or repeated
+    /// The running processes PID with all their descendants; several as 1,2 or "1 2", or repeated
     #[arg(short, long, value_name = "PID", help_heading = "Whom", num_args = 1.., value_parser = pids)]
     pid: Vec<Pids>,
 

@@ -38,6 +38,7 @@ impl Trace {
                 "no command was given; write it after --, as in: tracer -- make -j4",
             ));
         }
+        self.capture.files.for_command()?;
         self.capture.validate()
     }
 }

@@ -8,7 +8,7 @@ const MAX_ARGV: u64 = 2 << 20;
 const MAX_RING: u64 = 1 << 31;
 
 /// `4096`, `4K`, `64KiB`, `8M`, `1G`: bytes, in powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let fault = || {
         format!(
             "{text:?} is not a size; write bytes, or a number with K, M or G, as in 64K or 8MiB"
@@ -39,6 +39,33 @@ fn show(bytes: u64) -> String {
         }
     }
     bytes.to_string()
+}
+
+/// Of a file before the next one begins.
+pub(super) fn file_size(text: &str) -> Result<u64, String> {
+    const LEAST: u64 = 4096;
+    match size(text)? {
+        bytes if bytes < LEAST => Err(format!(
+            "{text} is too small for a file; the least is {}",
+            show(LEAST)
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Memory of an output.
+pub(super) fn hold(text: &str) -> Result<usize, String> {
+    usize::try_from(size(text)?).map_err(|_| format!("{text} is too large"))
+}
+
+/// Time before the next file begins.
+pub(super) fn rotation(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < Duration::from_secs(1) => {
+            Err(format!("{text} is too short for a file; the least is 1s"))
+        }
+        time => Ok(time),
+    }
 }
 
 pub(super) fn max_argv(text: &str) -> Result<u32, String> {

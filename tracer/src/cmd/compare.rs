@@ -3,14 +3,20 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 use super::live;
-use crate::cli::Compare;
+use crate::cli::{Backend, Compare};
 use crate::compare::load::load;
 use crate::compare::side::Side;
-use crate::compare::{compare, show};
+use crate::compare::{check, compare, show};
+
+/// How far apart the times of one event may lie.
+const TOLERANCE: Duration = Duration::from_millis(100);
+/// A process that is stopped waits until tracer runs, and only then has a time.
+const TOLERANCE_PTRACE: Duration = Duration::from_secs(5);
 
 /// Compares and reports on stdout. The exit status: 0 equal, 1 different.
 ///
@@ -25,14 +31,21 @@ pub fn run(options: &Compare) -> Result<ExitCode> {
         ),
     };
     let (a, b) = match &*options.files {
-        [a, b] => (load(a)?, load(b)?),
+        [a, b] => {
+            let (a, b) = (load(a)?, load(b)?);
+            check(&a, &b)?;
+            (a, b)
+        }
         _ => live::run(options)?,
     };
     report(options, a, b, &mut out)
 }
 
 fn report(options: &Compare, a: Side, b: Side, out: &mut dyn Write) -> Result<ExitCode> {
-    let tolerance = u64::try_from(options.tolerance.as_nanos()).unwrap_or(u64::MAX);
+    let late = options.files.is_empty() && options.with.contains(&Backend::Ptrace);
+    let usual = if late { TOLERANCE_PTRACE } else { TOLERANCE };
+    let tolerance = options.tolerance.unwrap_or(usual);
+    let tolerance = u64::try_from(tolerance.as_nanos()).unwrap_or(u64::MAX);
     let comparison = compare(a, b, tolerance);
     let mut out = io::BufWriter::new(out);
     let written = if options.json {

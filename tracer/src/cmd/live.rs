@@ -210,6 +210,7 @@ impl Recorder {
     fn new(name: &'static str, source: AnySource, root: ProcId, options: &Compare) -> Self {
         let lines = Lines::default();
         let mut pipeline = Pipeline::new();
+        pipeline.show_threads(true);
         pipeline.add(name, Box::new(lines.clone()));
         pipeline.begin(&meta(name, &options.command, Some(root)));
         Self {

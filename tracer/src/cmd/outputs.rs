@@ -12,13 +12,19 @@ use crate::cli::{Capture, Color, TreeStyle};
 use crate::filter::failed::FailedOnly;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
-use crate::sink::format::{Encoding, Format, build, build_per_process};
+use crate::sink::format::{Encoding, FileOptions, Format, build, build_parts, build_per_process};
 use crate::sink::output::Destination;
 use crate::sink::style::Style;
 use crate::sink::tree::TreeOptions;
 
-/// Opens every output that `options` name; `tree` is the one at the end where they say nothing of it.
-pub fn open(options: &Capture, tree: TreeStyle, pipeline: &mut Pipeline) -> Result<()> {
+/// Opens every output that `options` name, files as `files` says; `tree` is the one at the end where they say
+/// nothing of it.
+pub fn open(
+    options: &Capture,
+    files: &FileOptions,
+    tree: TreeStyle,
+    pipeline: &mut Pipeline,
+) -> Result<()> {
     super::export::open(options, pipeline)?;
     let mut add = |to: &Destination, sink| add(options, pipeline, to.name(), sink);
     let tree = options.tree.unwrap_or(tree);
@@ -29,10 +35,16 @@ pub fn open(options: &Capture, tree: TreeStyle, pipeline: &mut Pipeline) -> Resu
         ..TreeOptions::default()
     };
     let mut open = Vec::new();
+    let mut names = Vec::new();
     for (to, encoding) in options.outputs()? {
+        // Those of a series are not there under the name that was given.
+        if names.contains(&to) {
+            bail!("{} is given twice; give -o each file once", to.name());
+        }
+        names.push(to.clone());
         let sink = match options.per_process() {
             true => build_per_process(&to, encoding)?,
-            false => build(&to, encoding, for_files)?,
+            false => build_parts(&to, encoding, for_files, files)?,
         };
         if let Some(file) = identity(&to) {
             if open.contains(&file) {

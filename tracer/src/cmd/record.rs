@@ -12,7 +12,7 @@ use super::export;
 use super::outputs;
 use super::run::{Course, Pace, Run, block_on, meta};
 use super::service::{Service, restrict, with_files_only};
-use super::signals::Signals;
+use super::signals::{Asked, Signals};
 use crate::cli::{FAILURE, Record, TreeStyle};
 use crate::model::Meta;
 use crate::pipeline::Pipeline;
@@ -22,7 +22,9 @@ use crate::sys::capabilities::Need;
 /// Records until it is told to end. The exit status is 0 where nothing failed.
 pub fn run(options: &Record) -> Result<ExitCode> {
     let mut pipeline = Pipeline::new();
-    with_files_only(|| outputs::open(&options.capture, TreeStyle::None, &mut pipeline))?;
+    pipeline.show_threads(options.capture.threads);
+    let files = options.capture.files.for_recording();
+    with_files_only(|| outputs::open(&options.capture, &files, TreeStyle::None, &mut pipeline))?;
     export::count(&options.capture, &pipeline)?;
     block_on(record(options, pipeline))
 }
@@ -60,6 +62,7 @@ async fn report<S: Source>(
         end: options.duration.and_then(|d| Instant::now().checked_add(d)),
         trees: !options.pids().is_empty(),
         next_count: Instant::now(),
+        hung_up: false,
     };
     run.until(&mut course, Pace::new(options.capture.log))
         .await?;
@@ -81,6 +84,7 @@ struct RecordCourse {
     end: Option<Instant>,
     trees: bool,
     next_count: Instant,
+    hung_up: bool,
 }
 
 impl Course for RecordCourse {
@@ -93,14 +97,21 @@ impl Course for RecordCourse {
             }
         };
         tokio::select! {
-            _ = self.signals.next() => {}
+            asked = self.signals.next() => if matches!(asked, Asked::PassOn(libc::SIGHUP)) {
+                self.hung_up = true;
+                return Ok(false);
+            },
             () = time => {}
         }
         Ok(true)
     }
 
-    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &Pipeline) -> Result<bool> {
+    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &mut Pipeline) -> Result<bool> {
         self.service.alive();
+        // Daemons are told so to begin new files; else it says that the terminal has gone.
+        if std::mem::take(&mut self.hung_up) && !pipeline.rotate() {
+            return Ok(true);
+        }
         if pipeline.is_full() {
             return Ok(true);
         }

@@ -73,7 +73,7 @@ pub(super) trait Course {
     fn next(&mut self) -> impl Future<Output = Result<bool>>;
 
     /// Asked after each look at the source.
-    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &Pipeline) -> Result<bool>;
+    fn is_over<S: Source>(&mut self, source: &mut S, pipeline: &mut Pipeline) -> Result<bool>;
 }
 
 /// A source on its way to the outputs.
@@ -96,7 +96,8 @@ impl<S: Source> Run<S> {
 
     /// Reads the source until `course` says that it is over.
     pub async fn until(&mut self, course: &mut impl Course, mut pace: Pace) -> Result<()> {
-        let mut more = false;
+        // What the source has at once is not waited for.
+        let mut more = true;
         let mut found = false;
         let mut next = Instant::now() + pace.busy;
         let mut flushed = Instant::now();
@@ -125,7 +126,7 @@ impl<S: Source> Run<S> {
                 self.pipeline.show(|| self.source.fill());
                 flushed = Instant::now();
             }
-            if course.is_over(&mut self.source, &self.pipeline)? {
+            if course.is_over(&mut self.source, &mut self.pipeline)? {
                 break;
             }
         }
@@ -229,6 +230,7 @@ pub(super) fn meta(backend: &'static str, command: &[OsString], root: Option<Pro
             .map(|a| a.as_encoded_bytes().to_vec())
             .collect(),
         root,
+        part: None,
     }
 }
 

@@ -31,11 +31,13 @@ pub fn run(options: &Trace) -> Result<ExitCode> {
         Err(error) => return Ok(not_started(&error)),
     };
     let mut pipeline = Pipeline::new();
+    pipeline.show_threads(options.capture.threads);
     let tree = match options.capture.log {
         true => TreeStyle::None,
         false => TreeStyle::Folded,
     };
-    outputs::open(&options.capture, tree, &mut pipeline)?;
+    let files = options.capture.files.for_command()?;
+    outputs::open(&options.capture, &files, tree, &mut pipeline)?;
     export::count(&options.capture, &pipeline)?;
     block_on(trace(options, &command, pipeline))
 }
@@ -167,7 +169,7 @@ impl Course for CommandCourse {
         Ok(false)
     }
 
-    fn is_over<S: Source>(&mut self, source: &mut S, _pipeline: &Pipeline) -> Result<bool> {
+    fn is_over<S: Source>(&mut self, source: &mut S, _pipeline: &mut Pipeline) -> Result<bool> {
         Ok(self.status.is_some() && (!self.wait_all || !source.any_alive()?))
     }
 }

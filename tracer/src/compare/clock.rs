@@ -8,6 +8,35 @@ use super::side::Side;
 /// What is nearer is no other clock, ns.
 const OTHER_CLOCK_NS: u64 = 1_000_000;
 
+/// Integers that are nearer than this to the other side's times are ns, too.
+const SAME_CLOCK_NS: u64 = 1_000_000_000;
+
+/// Times that cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{name}: its time stamps count no seconds; record it again with a clock that does: \
+     echo boot > trace_clock (trace-cmd record -C mono)"
+)]
+pub struct NoSeconds {
+    name: String,
+}
+
+/// Whether the times of both sides are in seconds.
+///
+/// # Errors
+/// Those of one are integers, and not the ns of boot time, which trace-cmd prints so.
+pub fn check(a: &Side, b: &Side) -> Result<(), NoSeconds> {
+    let Some(odd) = [a, b].into_iter().find(|side| side.integers) else {
+        return Ok(());
+    };
+    match ahead(a, b) {
+        Some(ahead) if ahead.unsigned_abs() < SAME_CLOCK_NS => Ok(()),
+        _ => Err(NoSeconds {
+            name: odd.name.clone(),
+        }),
+    }
+}
+
 /// Shifts the times of a side that is saved text so that they fit those of the
 /// other side; says by how much.
 pub fn agree(a: &mut Side, b: &mut Side) -> Option<String> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::fields::Disagreement;
 use super::kind::Kind;
+use super::last_thread::{LAST_OF_SEVERAL, LastThreads};
 use super::lives::NONE;
 use super::side::{Entry, Losses, Side};
 use super::tree::{Parents, descendants};
@@ -31,6 +32,7 @@ pub struct Absence<'a> {
     created: FxHashSet<(u32, u32)>,
     /// The thread with which each process ended there.
     last_there: FxHashMap<u32, u32>,
+    last_threads: &'a LastThreads,
 }
 
 impl<'a> Absence<'a> {
@@ -40,6 +42,7 @@ impl<'a> Absence<'a> {
         parents_here: &Parents,
         class_here: &impl Fn(u32) -> u32,
         class_there: &impl Fn(u32) -> u32,
+        last_threads: &'a LastThreads,
     ) -> Self {
         let root = |side: &Side, class: &dyn Fn(u32) -> u32| {
             let life = side.root.and_then(|id| side.find(&id));
@@ -60,6 +63,7 @@ impl<'a> Absence<'a> {
             kthreads_there: there.lives.iter().any(|l| l.kthread),
             last_there: exits.map(|e| (class_there(e.life), e.tid)).collect(),
             created: threads.map(|e| (class_here(e.life), e.sub)).collect(),
+            last_threads,
         }
     }
 
@@ -105,6 +109,9 @@ impl<'a> Absence<'a> {
         if ts > end {
             return Some(format!("after the end of {there}"));
         }
+        if entry.kind == Kind::ThreadExit && self.last_threads.is_one(class, entry.sub) {
+            return Some(LAST_OF_SEVERAL.to_owned());
+        }
         let leader = entry.sub == life.id.pid;
         if entry.kind == Kind::ThreadExit
             && [self.here, self.there]
@@ -144,6 +151,9 @@ pub struct Opinion<'a> {
     pub odd_threads: bool,
     /// The parent at its fork had ended by then.
     pub orphan: bool,
+    /// The process's number.
+    pub class: u32,
+    pub last_threads: &'a LastThreads,
 }
 
 impl Opinion<'_> {
@@ -158,6 +168,10 @@ impl Opinion<'_> {
         let ptrace = sides.iter().any(|s| s.0.backend == "ptrace");
         if ptrace && kind == Kind::Exit && member.member == "tid" {
             return Some(LAST_THREAD);
+        }
+        let last = self.last_threads;
+        if last.explains(self.class, kind, &member.member, &member.a, &member.b) {
+            return Some(LAST_OF_SEVERAL);
         }
         let ftrace = sides.iter().filter(|s| s.0.backend == "ftrace");
         for (_, own, other, value) in ftrace {

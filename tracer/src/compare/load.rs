@@ -24,12 +24,6 @@ pub enum LoadError {
         path.display()
     )]
     Neither { path: PathBuf },
-    #[error(
-        "{}: its time stamps count no seconds; record it again with a clock that does: \
-         echo boot > trace_clock (trace-cmd record -C boot)",
-        path.display()
-    )]
-    Clock { path: PathBuf },
 }
 
 /// Reads a file of either kind; its content says which.
@@ -99,9 +93,6 @@ fn from_text(path: &Path, name: String, bytes: &[u8]) -> Result<Side, LoadError>
     if records.is_empty() {
         return Err(LoadError::Neither { path: path() });
     }
-    if text.integer_clock() {
-        return Err(LoadError::Clock { path: path() });
-    }
     let lines = events(records, &losses);
     let mut side = Side::from_jsonl(name, lines, false).map_err(|error| LoadError::Line {
         path: path(),
@@ -109,6 +100,7 @@ fn from_text(path: &Path, name: String, bytes: &[u8]) -> Result<Side, LoadError>
     })?;
     "ftrace".clone_into(&mut side.backend);
     side.saved_text = true;
+    side.integers = text.integer_clock();
     side.cut = false;
     odd.tell(&mut side, text.surplus());
     Ok(side)

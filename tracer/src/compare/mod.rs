@@ -11,6 +11,9 @@ mod clock;
 mod explain;
 mod fields;
 mod kind;
+mod last_thread;
+#[cfg(test)]
+mod last_thread_tests;
 mod lives;
 pub mod load;
 mod pair;
@@ -26,8 +29,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
+pub use clock::{NoSeconds, check};
 use explain::Explained;
 pub use kind::Kind;
+use last_thread::LastThreads;
 use pair::{How, Match};
 use report::{Report, SideReport, Verdict};
 pub use show::show;
@@ -54,11 +59,15 @@ pub fn compare(a: Side, mut b: Side, tolerance: u64) -> Comparison {
     notes.extend(clock::agree(&mut a, &mut b));
     let copies = are_copies(&a, &b);
     let lives = lives::matched(&a, &b);
-    let mut rows = pair::pair(&a, &b, &lives, if copies { 0 } else { tolerance }, copies);
+    let (of_a, of_b) = (|life| lives.of_a(life), |life| lives.of_b(life));
+    let last_threads = LastThreads::find(&a, &b, &of_a, &of_b, tolerance);
+    let apart = if copies { 0 } else { tolerance };
+    let mut rows = pair::pair(&a, &b, &lives, &last_threads, apart, copies);
     rows.sort_by_key(|row| when(&a, &b, row));
     let mut work = Work {
-        parents_a: parents(&a, |l| lives.of_a(l)),
-        parents_b: parents(&b, |l| lives.of_b(l)),
+        parents_a: parents(&a, of_a),
+        parents_b: parents(&b, of_b),
+        last_threads: &last_threads,
         a: &a,
         b: &b,
         lives: &lives,

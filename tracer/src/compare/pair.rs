@@ -7,6 +7,7 @@
 
 use super::align::align;
 use super::kind::Kind;
+use super::last_thread::LastThreads;
 use super::lives::{Lives, NONE};
 use super::side::{Entry, Side};
 
@@ -42,7 +43,14 @@ struct Keyed {
 }
 
 /// Matches all records. `copies`: lines of the capture itself count, too.
-pub fn pair(a: &Side, b: &Side, lives: &Lives, tolerance: u64, copies: bool) -> Vec<Match> {
+pub fn pair(
+    a: &Side,
+    b: &Side,
+    lives: &Lives,
+    last_threads: &LastThreads,
+    tolerance: u64,
+    copies: bool,
+) -> Vec<Match> {
     let keyed_a = keyed(a, copies, |life| lives.of_a(life));
     let keyed_b = keyed(b, copies, |life| lives.of_b(life));
     let mut out = Vec::with_capacity(keyed_a.len().max(keyed_b.len()));
@@ -57,7 +65,12 @@ pub fn pair(a: &Side, b: &Side, lives: &Lives, tolerance: u64, copies: bool) -> 
         let of_b = take(&mut rest_b, group);
         within(of_a, of_b, tolerance, &mut out);
     }
-    altered(a, b, copies, &mut out);
+    // That these are alone is known to be right.
+    let settled =
+        |e: &Entry, class| e.kind == Kind::ThreadExit && last_threads.is_one(class, e.sub);
+    let open_a = |e: &Entry| !settled(e, lives.of_a(e.life));
+    let open_b = |e: &Entry| !settled(e, lives.of_b(e.life));
+    altered(a, b, &open_a, &open_b, copies, &mut out);
     out
 }
 
@@ -142,7 +155,14 @@ fn within(a: &[Keyed], b: &[Keyed], tolerance: u64, out: &mut Vec<Match>) {
 
 /// Pairs what is left alone on both sides but has the same time. Between recordings
 /// that lost nothing, nearly the same time is enough.
-fn altered(a: &Side, b: &Side, copies: bool, out: &mut Vec<Match>) {
+fn altered(
+    a: &Side,
+    b: &Side,
+    open_a: &impl Fn(&Entry) -> bool,
+    open_b: &impl Fn(&Entry) -> bool,
+    copies: bool,
+    out: &mut Vec<Match>,
+) {
     let near = if copies || !a.lost.is_empty() || !b.lost.is_empty() {
         0
     } else {
@@ -154,7 +174,7 @@ fn altered(a: &Side, b: &Side, copies: bool, out: &mut Vec<Match>) {
             b: at,
             twice: false,
         } = found
-            && let Some(e) = b.entries.get(*at).filter(|e| e.ts != u64::MAX)
+            && let Some(e) = b.entries.get(*at).filter(|e| e.ts != u64::MAX && open_b(e))
         {
             of_b.push((e.ts, place, false));
         }
@@ -169,7 +189,8 @@ fn altered(a: &Side, b: &Side, copies: bool, out: &mut Vec<Match>) {
         else {
             continue;
         };
-        let Some(one) = a.entries.get(at_a).filter(|e| e.ts != u64::MAX) else {
+        let known = |e: &&Entry| e.ts != u64::MAX && open_a(e);
+        let Some(one) = a.entries.get(at_a).filter(known) else {
             continue;
         };
         let from = of_b.partition_point(|(ts, ..)| ts.saturating_add(near) < one.ts);

@@ -64,6 +64,8 @@ pub struct Side {
     pub notes: Vec<String>,
     /// It was no capture of ours but saved text.
     pub saved_text: bool,
+    /// Its times are integers: ns, or whatever its clock counts.
+    pub integers: bool,
     /// Line numbers are of no use: it was never a file.
     pub in_memory: bool,
 }

@@ -2,10 +2,10 @@
 
 use super::report::{Counts, Difference, Report, Verdict, What};
 use super::side::Side;
-use super::{Kind, compare, load};
+use super::{Kind, check, compare, load};
 
-const TOLERANCE: u64 = 100_000_000;
-const META: &str = r#"{"type":"meta","schema":1,"backend":"ebpf","boot_id":"x","wall_start":"w","boot_start":1000,"root_pid":10,"root_start":900}"#;
+pub(super) const TOLERANCE: u64 = 100_000_000;
+pub(super) const META: &str = r#"{"type":"meta","schema":1,"backend":"ebpf","boot_id":"x","wall_start":"w","boot_start":1000,"root_pid":10,"root_start":900}"#;
 
 /// A command, 10, that runs children 11, 12, … one after the other.
 fn run(children: u64) -> Vec<String> {
@@ -37,12 +37,12 @@ fn other(children: u64) -> Vec<String> {
     lines.collect()
 }
 
-fn side(lines: &[String]) -> Side {
+pub(super) fn side(lines: &[String]) -> Side {
     let text = lines.join("\n") + "\n";
     Side::from_jsonl("capture".to_owned(), text.into_bytes(), false).unwrap()
 }
 
-fn report(a: &[String], b: &[String]) -> Report {
+pub(super) fn report(a: &[String], b: &[String]) -> Report {
     compare(side(a), side(b), TOLERANCE).report
 }
 
@@ -53,7 +53,7 @@ fn line_with(lines: &[String], parts: [&str; 2]) -> usize {
     found.unwrap()
 }
 
-fn named(report: &Report) -> Vec<(What, Kind, Option<u32>)> {
+pub(super) fn named(report: &Report) -> Vec<(What, Kind, Option<u32>)> {
     let name = |d: &Difference| (d.what, d.kind, d.pid);
     report.differences.iter().map(name).collect()
 }
@@ -327,6 +327,20 @@ fn a_capture_and_the_text_of_ftrace() {
         .collect();
     let report = compare(side(&run(3)), loaded(&without), TOLERANCE).report;
     assert_eq!(named(&report), [(What::OnlyA, Kind::Exec, Some(12))]);
+}
+
+#[test]
+fn integers_are_nanoseconds_of_boot_time_or_nothing() {
+    // As trace-cmd prints the clock boot.
+    let ns = text("0.").replace("  0.0", "  0");
+    let b = loaded(&ns);
+    assert!(b.integers, "{ns}");
+    let a = side(&run(3));
+    check(&a, &b).unwrap();
+    assert_eq!(compare(a, b, TOLERANCE).report.verdict, Verdict::Equal);
+    let counter = loaded(&text("77"));
+    let error = check(&side(&run(3)), &counter).unwrap_err().to_string();
+    assert!(error.contains("-C mono"), "{error}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::explain::{Absence, Explained, Opinion, take_lost};
 use super::fields::{Disagreement, Fields};
 use super::kind::Kind;
+use super::last_thread::LastThreads;
 use super::lives::{self, Lives};
 use super::pair::{How, Match};
 use super::report::{Counts, Difference, Skew, TreeReport, What};
@@ -21,6 +22,7 @@ pub(super) struct Work<'a> {
     pub(super) lives: &'a Lives,
     pub(super) parents_a: Parents,
     pub(super) parents_b: Parents,
+    pub(super) last_threads: &'a LastThreads,
     pub(super) copies: bool,
     pub(super) kinds: BTreeMap<Kind, Counts>,
     pub(super) explained: Explained,
@@ -37,8 +39,8 @@ impl Work<'_> {
         let (a, b, lives) = (self.a, self.b, self.lives);
         let of_a = |life| lives.of_a(life);
         let of_b = |life| lives.of_b(life);
-        let missing_in_b = Absence::new(a, b, &self.parents_a, &of_a, &of_b);
-        let missing_in_a = Absence::new(b, a, &self.parents_b, &of_b, &of_a);
+        let missing_in_b = Absence::new(a, b, &self.parents_a, &of_a, &of_b, self.last_threads);
+        let missing_in_a = Absence::new(b, a, &self.parents_b, &of_b, &of_a, self.last_threads);
         let mut lost_a = a.lost.clone();
         let mut lost_b = b.lost.clone();
         for (place, row) in rows.iter().enumerate() {
@@ -138,6 +140,8 @@ impl Work<'_> {
                 let opinion = Opinion {
                     a: self.a,
                     b: self.b,
+                    class,
+                    last_threads: self.last_threads,
                     odd_threads: odd.contains(&class),
                     orphan: [&self.parents_a, &self.parents_b].iter().any(|parents| {
                         let end = parents.get(&class).and_then(|p| ended.get(p));

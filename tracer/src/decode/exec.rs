@@ -4,6 +4,7 @@ use tracer_common::record::{ExecRecord, Text, flags, section};
 
 use super::convert::{known_id, parent};
 use super::error::DecodeError;
+use super::recent::Recent;
 use super::settings::Settings;
 use crate::model::{Args, Bytes, Comm, Exec, Field, ProcId, Reason};
 
@@ -39,6 +40,22 @@ impl Pieces {
             (false, true) if fault => Field::Missing(Reason::Fault),
             (false, true) if lost || self.hole => Field::Missing(Reason::Lost),
             (false, _) => Field::Truncated(args),
+        }
+    }
+}
+
+/// Paths that execs named lately.
+pub(super) struct Paths {
+    files: Recent,
+    /// Those that are whole.
+    directories: Recent,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            files: Recent::new(|raw| raw.into()),
+            directories: Recent::new(|raw| path(raw, false)),
         }
     }
 }
@@ -81,7 +98,7 @@ impl Pending {
     }
 
     /// Takes one text record; `body` is what lies behind the struct.
-    pub fn add(&mut self, text: &Text, body: &[u8]) -> Result<(), DecodeError> {
+    pub fn add(&mut self, text: &Text, body: &[u8], paths: &mut Paths) -> Result<(), DecodeError> {
         self.left = self.left.saturating_sub(1);
         let bad = DecodeError::Length { kind: text.h.kind };
         let held = self.argv.bytes.len() + self.env.bytes.len();
@@ -98,7 +115,12 @@ impl Pending {
                     .split_at_checked(usize::from(text.cwd_len))
                     .ok_or(bad)?;
                 let cut = self.record.h.flags & flags::CWD_CUT != 0;
-                self.first = Some((filename.into(), path(cwd, cut)));
+                let cwd = if cut {
+                    path(cwd, cut)
+                } else {
+                    paths.directories.get(cwd)
+                };
+                self.first = Some((paths.files.get(filename), cwd));
                 self.argv.add(0, argv);
             }
             section::ARGV => self.argv.add(text.offset, body),

@@ -8,6 +8,7 @@ mod exec_tests;
 pub mod ftrace;
 pub mod jsonl;
 mod read;
+mod recent;
 pub mod record;
 #[cfg(test)]
 mod record_tests;

@@ -35,7 +35,7 @@ use tracer_common::record::{Counters, ExecRecord, Header, Text, kind};
 
 use super::convert;
 use super::error::DecodeError;
-use super::exec::Pending;
+use super::exec::{Paths, Pending};
 use super::read::{Record, read, rest};
 use super::settings::Settings;
 use crate::model::{Bytes, Event, Field, LossKind, LossPlace, Lost};
@@ -49,7 +49,7 @@ struct Cpu {
     last: [u64; kind::COUNT],
     /// An exec whose text has not come whole. One at most: the program that
     /// wrote it also wrote its text before another could begin on this CPU.
-    pending: Option<Box<Pending>>,
+    pending: Option<Pending>,
 }
 
 /// Decodes the records of one ring buffer, in its order.
@@ -65,6 +65,7 @@ pub struct Decoder {
     /// CPUs with a pending exec.
     pending: usize,
     table_full: u64,
+    paths: Paths,
 }
 
 impl Decoder {
@@ -78,6 +79,7 @@ impl Decoder {
             watermark: 0,
             pending: 0,
             table_full: 0,
+            paths: Paths::default(),
         }
     }
 
@@ -225,7 +227,7 @@ impl Decoder {
         // One still waiting here can get no more: see `Cpu::pending`.
         let incomplete = self.flush(i, out);
         if let Some(cpu) = self.cpus.get_mut(i) {
-            cpu.pending = Some(Box::new(Pending::new(order, record)));
+            cpu.pending = Some(Pending::new(order, record));
             self.pending += 1;
         }
         if record.pieces == 0 {
@@ -251,7 +253,7 @@ impl Decoder {
             exec_seq: text.exec_seq,
         };
         let pending = pending.filter(|p| p.seq() == text.exec_seq).ok_or(orphan)?;
-        let added = pending.add(text, body);
+        let added = pending.add(text, body, &mut self.paths);
         if pending.is_complete() {
             self.flush(i, out);
         }

@@ -22,7 +22,7 @@ use std::io;
 use rustc_hash::FxHashMap;
 
 use crate::model::{End, Event, LossKind, LossPlace, Lost, Meta, ProcId, Process};
-use crate::sink::Sink;
+use crate::sink::{Sink, Stats};
 
 /// Events held for one process; the oldest stay, further ones are counted and
 /// reported as lost if the process turns out to matter.
@@ -238,6 +238,14 @@ impl Sink for FailedOnly {
 
     fn end(&mut self, end: &End) -> io::Result<()> {
         self.inner.end(end)
+    }
+
+    fn rotate(&mut self) -> io::Result<bool> {
+        self.inner.rotate()
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
     }
 
     fn backlog(&self) -> usize {

@@ -1,5 +1,7 @@
 //! Who a process is: its pid *and* when it began, never a bare pid.
 
+use std::hash::{Hash, Hasher};
+
 /// How well a start time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Precision {
@@ -35,11 +37,18 @@ impl Precision {
 ///
 /// Equality and hash are those of one source, where precision does not vary
 /// for one process; across sources use [`ProcId::matches`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcId {
     pub pid: u32,
     pub start: u64,
     pub precision: Precision,
+}
+
+impl Hash for ProcId {
+    /// One word: starts nearly never coincide, and then the pids differ.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.start ^ u64::from(self.pid).rotate_left(u32::BITS));
+    }
 }
 
 impl ProcId {

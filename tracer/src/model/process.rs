@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bytes, Comm, Exec, Field, ProcId, Signal, Usage};
+use super::{Bytes, Comm, Event, Exec, Field, ProcId, Signal, Usage};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,13 +91,16 @@ pub struct Meta {
     pub boot_start_ns: u64,
     pub command: Vec<Vec<u8>>,
     pub root: Option<ProcId>,
+    /// Number of the file, from 1, where a capture goes to one after the other; the
+    /// clocks are then those at its beginning.
+    pub part: Option<u64>,
 }
 
-/// Last line of a capture.
+/// Last line of a capture, or of one of its files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct End {
     pub ts: u64,
-    /// Events recorded: processes forked, execs, process ends.
+    /// Events recorded in it: processes forked, execs, process ends.
     pub forks: u64,
     pub execs: u64,
     pub exits: u64,
@@ -105,4 +108,20 @@ pub struct End {
     pub lost: u64,
     /// Status with which tracer itself will exit.
     pub exit_code: i32,
+    /// It is the end of one file only; the capture goes on in the next.
+    pub continued: bool,
+}
+
+impl End {
+    /// Counts an event that is recorded.
+    pub fn count(&mut self, event: &Event) {
+        match event {
+            Event::Fork(e) if e.thread => self.threads += 1,
+            Event::Fork(_) => self.forks += 1,
+            Event::Exec(_) => self.execs += 1,
+            Event::Exit(e) if !e.thread => self.exits += 1,
+            Event::Lost(e) => self.lost = self.lost.saturating_add(e.count),
+            _ => {}
+        }
+    }
 }

@@ -67,10 +67,14 @@ impl Args {
     /// The strings, without their NULs. Empty strings count.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let whole = self.0.strip_suffix(b"\0").unwrap_or(&self.0);
-        let empty = self.0.is_empty();
-        whole
-            .split(|b| *b == 0)
-            .take(if empty { 0 } else { usize::MAX })
+        let end = (!self.0.is_empty()).then_some(whole.len());
+        memchr::memchr_iter(0, whole)
+            .chain(end)
+            .scan(0, |begin, end| {
+                let string = whole.get(*begin..end);
+                *begin = end + 1;
+                string
+            })
     }
 
     pub fn from_strings<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Self {

@@ -199,6 +199,14 @@ impl Csv {
     }
 }
 
+fn lost_row(csv: &mut csv::Writer<Output>, end: &End) -> io::Result<()> {
+    if end.lost > 0 {
+        let empty = columns().map(|_| String::new());
+        csv.write_record(empty.chain([end.lost.to_string()]))?;
+    }
+    Ok(())
+}
+
 impl Sink for Csv {
     fn begin(&mut self, _: &Meta) -> io::Result<()> {
         let (csv, _) = self.writer()?;
@@ -221,14 +229,23 @@ impl Sink for Csv {
         self.writer()?.0.flush()
     }
 
+    fn next_part(&mut self, end: &End, meta: &Meta) -> io::Result<()> {
+        let (csv, _) = self.writer()?;
+        lost_row(csv, end)?;
+        csv.flush()?;
+        if let Some(csv) = self.csv.take() {
+            let mut out = csv.into_inner().map_err(|e| e.into_error())?;
+            out.next_part()?;
+            self.csv = Some(csv::Writer::from_writer(out));
+        }
+        self.begin(meta)
+    }
+
     fn end(&mut self, end: &End) -> io::Result<()> {
         let Some(mut csv) = self.csv.take() else {
             return Ok(());
         };
-        if end.lost > 0 {
-            let empty = columns().map(|_| String::new());
-            csv.write_record(empty.chain([end.lost.to_string()]))?;
-        }
+        lost_row(&mut csv, end)?;
         csv.into_inner().map_err(|e| e.into_error())?.finish()
     }
 

@@ -4,10 +4,15 @@ use std::path::Path;
 
 use super::Sink;
 use super::csv::Csv;
+pub use super::file_options::{FileOptions, Rotation};
 use super::jsonl::Jsonl;
 use super::log::Log;
 use super::output::{Destination, OpenError, Output};
+#[cfg(feature = "parquet")]
+use super::parquet;
+use super::parts::{Limits, Parts};
 use super::per_process::PerProcess;
+use super::series::Series;
 use super::tree::{Tree, TreeOptions};
 
 /// What is written.
@@ -19,14 +24,17 @@ pub enum Format {
     Text,
     /// A line for each event as it happens.
     Log,
+    /// Two tables, of processes and of events.
+    Parquet,
 }
 
 /// Endings and names, in the order in which messages list them.
-const KNOWN: [(&str, Format); 4] = [
+const KNOWN: [(&str, Format); 5] = [
     ("jsonl", Format::Jsonl),
     ("csv", Format::Csv),
     ("txt", Format::Text),
     ("log", Format::Log),
+    ("parquet", Format::Parquet),
 ];
 
 /// Why there is no format for an output.
@@ -46,6 +54,16 @@ pub enum FormatError {
     PerProcessZstd,
     #[error("-ff needs -o FILE: it writes FILE.PID for each process")]
     PerProcessStream,
+    #[error("a Parquet file is compressed by itself: leave .zst away")]
+    ParquetZstd,
+    #[cfg(feature = "parquet")]
+    #[error("Parquet goes to files, not to {0}: choose -o FILE.parquet")]
+    ParquetStream(String),
+    #[cfg(not(feature = "parquet"))]
+    #[error(
+        "this tracer was built without Parquet: build it with `--features parquet`, or choose another format"
+    )]
+    NoParquet,
     #[error(transparent)]
     Open(#[from] OpenError),
 }
@@ -55,10 +73,9 @@ fn names() -> String {
 }
 
 fn endings() -> String {
-    format!(
-        "{}, each also with .zst",
-        KNOWN.map(|(name, _)| format!(".{name}")).join(", ")
-    )
+    let streams = KNOWN.iter().filter(|(_, f)| *f != Format::Parquet);
+    let streams: Vec<_> = streams.map(|(name, _)| format!(".{name}")).collect();
+    format!("{}, each also with .zst, and .parquet", streams.join(", "))
 }
 
 /// A format, and whether the stream is compressed.
@@ -83,6 +100,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Text => "txt",
             Self::Log => "log",
+            Self::Parquet => "parquet",
         }
     }
 }
@@ -116,19 +134,90 @@ impl Encoding {
 /// What sinks for people need to know; the others ignore it.
 pub type SinkOptions = TreeOptions;
 
-/// Opens `to` and makes the sink that writes `encoding` there.
+/// The end of a name that says what is in the file, with its dots.
+fn ending(path: &Path, encoding: Encoding) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let zst = match name.char_indices().rev().nth(3) {
+        Some((at, _)) if encoding.zstd && name.is_char_boundary(at) => name.get(at..),
+        _ => None,
+    };
+    let zst = zst.unwrap_or_default();
+    let stem = name.strip_suffix(zst).unwrap_or(&name);
+    let known = KNOWN.iter().find_map(|(known, _)| {
+        let at = stem.len().checked_sub(known.len() + 1)?;
+        let end = stem.get(at..)?;
+        let matches = end.strip_prefix('.')?.eq_ignore_ascii_case(known);
+        (matches && at > 0).then_some(end)
+    });
+    format!("{}{zst}", known.unwrap_or_default())
+}
+
+/// Opens `to` and makes the sink that writes `encoding` there, to one file.
 pub fn build(
     to: &Destination,
     encoding: Encoding,
     options: SinkOptions,
 ) -> Result<Box<dyn Sink>, FormatError> {
-    let out = Output::open(to, encoding.zstd)?;
-    Ok(match encoding.format {
-        Format::Jsonl => Box::new(Jsonl::new(out)),
+    build_parts(to, encoding, options, &FileOptions::default())
+}
+
+/// The same, to one file after the other where `files` want that.
+pub fn build_parts(
+    to: &Destination,
+    encoding: Encoding,
+    options: SinkOptions,
+    files: &FileOptions,
+) -> Result<Box<dyn Sink>, FormatError> {
+    let path = match to {
+        Destination::File(path) if path.is_file() || !path.exists() => Some(path),
+        // Pipes and devices are not rotated.
+        _ => None,
+    };
+    let rotation = files.rotation(encoding.format).filter(|_| path.is_some());
+    let size = rotation.and_then(|r| r.size);
+    let series = |unfinished| {
+        let (path, rotation) = path.zip(rotation)?;
+        let ending = ending(path, encoding);
+        Some(Series::new(path, &ending, unfinished, rotation.keep))
+    };
+    let limits = |slack, plain| {
+        let rotation = rotation?;
+        Some(Limits {
+            size: rotation.size,
+            every: rotation.every,
+            slack,
+            plain,
+        })
+    };
+    if encoding.format == Format::Parquet {
+        if encoding.zstd {
+            return Err(FormatError::ParquetZstd);
+        }
+        #[cfg(not(feature = "parquet"))]
+        return Err(FormatError::NoParquet);
+        #[cfg(feature = "parquet")]
+        {
+            let path = path.ok_or_else(|| FormatError::ParquetStream(to.name()))?;
+            let sink = parquet::Parquet::open(path, series(true), files.hold)?;
+            let outputs = sink.outputs();
+            return Ok(Box::new(Parts::new(
+                Box::new(sink),
+                outputs,
+                limits(0, false),
+            )));
+        }
+    }
+    let out = Output::open_parts(to, encoding.zstd, series(false), files.hold, size)?;
+    let outputs = vec![out.status().clone()];
+    let slack = if encoding.zstd { 0 } else { out.slack() };
+    let limits = limits(slack, !encoding.zstd);
+    let sink: Box<dyn Sink> = match encoding.format {
         Format::Csv => Box::new(Csv::new(out)),
         Format::Text => Box::new(Tree::new(out, options)),
         Format::Log => Box::new(Log::new(out, options.style, options.width)),
-    })
+        Format::Jsonl | Format::Parquet => Box::new(Jsonl::new(out)),
+    };
+    Ok(Box::new(Parts::new(sink, outputs, limits)))
 }
 
 /// The same for `-ff`: a file for each process beside `to`.
@@ -145,7 +234,9 @@ pub fn build_per_process(
     let jsonl = match encoding.format {
         Format::Jsonl => true,
         Format::Log | Format::Text => false,
-        Format::Csv => return Err(FormatError::PerProcess(encoding.format.name())),
+        Format::Csv | Format::Parquet => {
+            return Err(FormatError::PerProcess(encoding.format.name()));
+        }
     };
     Ok(Box::new(PerProcess::new(
         path,
@@ -177,7 +268,10 @@ mod tests {
         }
         for path in ["a", "a.", "a.json5", ".zst", "a.zst", "", "jsonl"] {
             let error = of(path).expect_err(path).to_string();
-            assert!(error.contains(".jsonl, .csv, .txt, .log"), "{error}");
+            assert!(
+                error.contains(".jsonl, .csv, .txt, .log, each also with .zst, and .parquet"),
+                "{error}"
+            );
         }
         assert!(
             of("-")
@@ -204,7 +298,7 @@ mod tests {
             Format::from_name("xml")
                 .expect_err("unknown")
                 .to_string()
-                .contains("jsonl, csv, txt, log")
+                .contains("jsonl, csv, txt, log, parquet")
         );
         for (name, format) in KNOWN {
             assert_eq!(

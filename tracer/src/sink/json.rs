@@ -8,6 +8,7 @@ use std::io::Write;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
+use super::decimal::{self, Integer};
 use crate::model::{Args, Bytes, Field};
 
 /// What to do with a byte inside a string: 0 copies it, `u` writes `\u00XX`,
@@ -65,6 +66,25 @@ const fn is_plain(eight: u64) -> bool {
     (eight & HIGH) | quote | backslash | del | control == 0
 }
 
+/// Whether all of it is ASCII that is copied as it is; `false` where that is not
+/// seen at once.
+#[inline]
+fn all_plain(bytes: &[u8]) -> bool {
+    let eight = |chunk: &[u8; 8]| is_plain(u64::from_ne_bytes(*chunk));
+    let (chunks, _) = bytes.as_chunks();
+    match bytes.last_chunk() {
+        // The last eight overlap those before.
+        Some(last) => chunks.iter().all(eight) && eight(last),
+        None => {
+            let mut padded = [b' '; 8];
+            for (to, from) in padded.iter_mut().zip(bytes) {
+                *to = *from;
+            }
+            eight(&padded)
+        }
+    }
+}
+
 /// Appends the contents of a JSON string, without its quotes.
 fn escape(out: &mut Vec<u8>, s: &str) {
     let bytes = s.as_bytes();
@@ -105,6 +125,14 @@ fn escape(out: &mut Vec<u8>, s: &str) {
         copied = end;
     }
     out.extend_from_slice(&bytes[copied.min(bytes.len())..]);
+}
+
+/// Appends a JSON string of which [`all_plain`] is true.
+#[inline]
+fn plain(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(bytes);
+    out.push(b'"');
 }
 
 fn quoted(out: &mut Vec<u8>, s: &str) {
@@ -158,6 +186,7 @@ pub struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Begins a line with its `type`.
+    #[inline]
     pub fn line(out: &'a mut Vec<u8>, kind: &'static str) -> Self {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
@@ -189,14 +218,13 @@ impl<'a> Object<'a> {
     }
 
     #[inline]
-    pub fn num<N: itoa::Integer>(&mut self, key: Key, n: N) {
+    pub fn num(&mut self, key: Key, n: impl Integer) {
         self.key(key);
-        self.out
-            .extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+        decimal::append(self.out, n);
     }
 
     #[inline]
-    pub fn opt<N: itoa::Integer>(&mut self, key: Key, n: Option<N>) {
+    pub fn opt(&mut self, key: Key, n: Option<impl Integer>) {
         match n {
             Some(n) => self.num(key, n),
             None => self.null(key),
@@ -233,6 +261,10 @@ impl<'a> Object<'a> {
 
     /// Bytes; where they are not UTF-8, `KEY_b64` beside them is lossless.
     pub fn bytes(&mut self, key: Key, bytes: &[u8]) {
+        if all_plain(bytes) {
+            self.key(key);
+            return plain(self.out, bytes);
+        }
         if let Ok(s) = std::str::from_utf8(bytes) {
             return self.str(key, s);
         }
@@ -261,7 +293,7 @@ impl<'a> Object<'a> {
         for (suffix, text) in [("_state", Some(state)), ("_reason", reason)] {
             if let Some(text) = text {
                 self.suffixed_key(key, suffix);
-                quoted(self.out, text);
+                plain(self.out, text.as_bytes());
             }
         }
     }
@@ -274,6 +306,9 @@ impl<'a> Object<'a> {
         self.key(key);
         let mut valid = true;
         self.array(strings.clone(), |out, bytes| {
+            if all_plain(bytes) {
+                return plain(out, bytes);
+            }
             match std::str::from_utf8(bytes) {
                 Ok(s) => quoted(out, s),
                 Err(_) => {

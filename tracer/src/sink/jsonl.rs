@@ -49,6 +49,12 @@ impl Sink for Jsonl {
         self.out.finish()
     }
 
+    fn next_part(&mut self, e: &End, m: &Meta) -> io::Result<()> {
+        self.out.append(|buf| end(buf, e))?;
+        self.out.next_part()?;
+        self.out.append(|buf| meta(buf, m))
+    }
+
     fn backlog(&self) -> usize {
         self.out.backlog()
     }
@@ -70,6 +76,9 @@ pub fn meta(buf: &mut Vec<u8>, m: &Meta) {
     o.num(key!("boot_start"), m.boot_start_ns);
     o.strings(key!("command"), m.command.iter().map(Vec::as_slice));
     id(&mut o, ROOT, m.root);
+    if let Some(part) = m.part {
+        o.num(key!("part"), part);
+    }
     o.end_line();
 }
 
@@ -118,6 +127,7 @@ const SENDER: Keys = [
 ];
 
 /// The precision only where it is not exact.
+#[inline]
 fn id(o: &mut Object<'_>, [pid, start, precision]: Keys, id: Option<ProcId>) {
     o.opt(pid, id.map(|id| id.pid));
     o.opt(start, id.map(|id| id.start));
@@ -411,7 +421,12 @@ pub fn end(buf: &mut Vec<u8>, e: &End) {
         o.num(key!("threads"), e.threads);
     });
     o.num(key!("lost"), e.lost);
-    o.num(key!("exit_code"), e.exit_code);
+    if e.continued {
+        o.null(key!("exit_code"));
+        o.bool(key!("continued"), true);
+    } else {
+        o.num(key!("exit_code"), e.exit_code);
+    }
     o.end_line();
 }
 

@@ -252,6 +252,10 @@ impl Sink for Log {
         io::Write::flush(&mut self.out)
     }
 
+    fn next_part(&mut self, _: &End, _: &Meta) -> io::Result<()> {
+        self.out.next_part()
+    }
+
     fn end(&mut self, _: &End) -> io::Result<()> {
         self.out.finish()
     }

@@ -2,8 +2,10 @@
 //! nothing of where they come from.
 
 pub mod csv;
+mod decimal;
 pub mod describe;
 pub mod escape;
+pub mod file_options;
 pub mod format;
 pub mod json;
 pub mod jsonl;
@@ -12,7 +14,11 @@ pub mod names;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 pub mod output;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod parts;
 pub mod per_process;
+pub mod series;
 pub mod style;
 pub mod tree;
 pub mod units;
@@ -62,6 +68,17 @@ pub trait Sink: Send {
     /// After everything else, once: writes what is left and waits until it is out.
     fn end(&mut self, _end: &End) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Ends the present file and begins the next: `end` is the last record of the one,
+    /// `meta` the first of the other.
+    fn next_part(&mut self, _end: &End, _meta: &Meta) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Asks for the next file now. Says whether there is one after the other.
+    fn rotate(&mut self) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// For those who watch tracer.

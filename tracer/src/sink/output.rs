@@ -1,34 +1,36 @@
-//! Where an output's bytes go: a private file, or one of the standard streams,
-//! plain or as a zstd stream, written by a thread of its own so that a slow
-//! reader never holds up the pipeline.
+//! Where an output's bytes go: a private file, one after the other of a series, or one
+//! of the standard streams, plain or as a zstd stream, written by a thread of its own
+//! so that a slow reader or a full disk never holds up the pipeline.
 
+pub mod encode;
+mod feed;
+pub mod part;
+pub mod queue;
 mod target;
+mod worker;
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use target::{Target, Writer, is_quiet};
+use encode::{Plain, Zstd};
+pub use feed::Feed;
+use part::{Part, Publish};
+use queue::Status;
+use target::Target;
+pub use worker::Place;
 
+use super::series::Series;
 use crate::sys::signals;
 
-/// Bytes that are handed to the thread at a time.
-const CHUNK: usize = 64 * 1024;
-/// Above this the producer waits: the last resort of a caller that does not
-/// look at [`Output::backlog`], and the rule when a long tree is written at the end.
-const LIMIT: usize = 64 * 1024 * 1024;
-/// Buffers kept for reuse.
-const SPARE: usize = 4;
-/// How long compressed bytes may wait inside the encoder: a capture that is
-/// killed misses no more than its last second.
-const ENCODER_FLUSH: Duration = Duration::from_millis(500);
+/// Bytes that are handed to the thread at a time: each costs two switches
+/// between threads.
+const CHUNK: usize = 256 * 1024;
+/// Default of `--hold`, bytes: what may wait in memory while a file system is full.
+pub const HOLD: usize = 64 << 20;
 
 /// Why an output cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +52,17 @@ pub enum OpenError {
         cause: io::Error,
         remedy: &'static str,
     },
+}
+
+impl OpenError {
+    /// With what to do about it.
+    pub fn open(path: &Path, cause: io::Error) -> Self {
+        Self::Open {
+            path: path.into(),
+            remedy: remedy(&cause),
+            cause,
+        }
+    }
 }
 
 /// Where to write.
@@ -93,11 +106,7 @@ pub fn open_private(path: &Path, truncate: bool, follow: bool) -> Result<File, O
         .mode(0o600)
         .custom_flags(if follow { 0 } else { libc::O_NOFOLLOW })
         .open(path);
-    let file = open.map_err(|cause| OpenError::Open {
-        path: path.into(),
-        remedy: remedy(&cause),
-        cause,
-    })?;
+    let file = open.map_err(|cause| OpenError::open(path, cause))?;
     let failed = |cause| OpenError::Private {
         path: path.into(),
         cause,
@@ -110,13 +119,11 @@ pub fn open_private(path: &Path, truncate: bool, follow: bool) -> Result<File, O
             file.set_permissions(Permissions::from_mode(0o600))
                 .map_err(failed)?;
         }
-        if truncate {
+        // Only where there is something: a truncated file is written to the disk
+        // by whoever closes it (ext4_release_file), which costs as much again.
+        if truncate && meta.len() > 0 {
             let empty = file.set_len(0);
-            empty.map_err(|cause| OpenError::Open {
-                path: path.into(),
-                remedy: remedy(&cause),
-                cause,
-            })?;
+            empty.map_err(|cause| OpenError::open(path, cause))?;
         }
     }
     Ok(file)
@@ -141,7 +148,42 @@ fn remedy(cause: &io::Error) -> &'static str {
     }
 }
 
-/// A stream of bytes to one destination. [`Write::write`] appends to a local
+/// Makes the first file of a series.
+pub fn open_series(series: &mut Series, path: &Path) -> Result<Place, OpenError> {
+    let part = series.resume().and_then(|()| series.create());
+    let part = part.map_err(|cause| OpenError::open(path, cause))?;
+    Ok(Place::File(part))
+}
+
+/// Opens what is no series.
+fn open(to: &Destination) -> Result<Place, OpenError> {
+    let start = |cause| OpenError::Start {
+        name: to.name(),
+        cause,
+        remedy: "is it closed? redirect it, or use -o FILE",
+    };
+    let stream = match to {
+        Destination::File(path) => {
+            let file = open_private(path, true, true)?;
+            let is_file = file.metadata().is_ok_and(|meta| meta.is_file());
+            return Ok(match is_file {
+                true => Place::File(Part::new(file, path.clone(), Publish::Named)),
+                false => Place::Stream(Target { file, quiet: false }),
+            });
+        }
+        Destination::Stdout if signals::was_closed(libc::STDOUT_FILENO) => {
+            Err(io::Error::from_raw_os_error(libc::EBADF))
+        }
+        Destination::Stdout => io::stdout().as_fd().try_clone_to_owned(),
+        Destination::Stderr => io::stderr().as_fd().try_clone_to_owned(),
+    };
+    Ok(Place::Stream(Target {
+        file: File::from(stream.map_err(start)?),
+        quiet: true,
+    }))
+}
+
+/// A stream of whole lines to one destination. [`Write::write`] appends to a local
 /// buffer; full buffers, and at `flush` any, go to the thread. An error of the
 /// thread comes back from the next call, and from each after it.
 ///
@@ -149,49 +191,62 @@ fn remedy(cause: &io::Error) -> &'static str {
 /// rest is dropped quietly.
 pub struct Output {
     buf: Vec<u8>,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    chunk: usize,
+    feed: Feed<Vec<u8>>,
 }
 
 impl Output {
     /// Opens the destination and starts its thread.
     pub fn open(to: &Destination, zstd: bool) -> Result<Self, OpenError> {
-        let file = match to {
-            Destination::File(path) => Ok(open_private(path, true, true)?),
-            Destination::Stdout if signals::was_closed(libc::STDOUT_FILENO) => {
-                Err(io::Error::from_raw_os_error(libc::EBADF))
+        Self::start(open(to)?, None, to.name(), zstd, HOLD, CHUNK)
+    }
+
+    /// The same; what is written goes to a series of files beside `to` if there is one.
+    /// `hold` are the bytes that may wait while a file system is full, `size` those that
+    /// a part may have.
+    pub fn open_parts(
+        to: &Destination,
+        zstd: bool,
+        series: Option<Series>,
+        hold: usize,
+        size: Option<u64>,
+    ) -> Result<Self, OpenError> {
+        // A part is ended between chunks; small parts want small ones.
+        let eighth = usize::try_from(size.unwrap_or(u64::MAX) / 8).unwrap_or(CHUNK);
+        let chunk = eighth.clamp(1, CHUNK);
+        match (to, series) {
+            (Destination::File(path), Some(mut series)) => {
+                let place = open_series(&mut series, path)?;
+                Self::start(place, Some(series), to.name(), zstd, hold, chunk)
             }
-            Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
-            Destination::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+            _ => Self::start(open(to)?, None, to.name(), zstd, hold, chunk),
+        }
+    }
+
+    fn start(
+        place: Place,
+        series: Option<Series>,
+        name: String,
+        zstd: bool,
+        hold: usize,
+        chunk: usize,
+    ) -> Result<Self, OpenError> {
+        let status = Arc::new(Status::new(hold));
+        let feed = match zstd {
+            true => Feed::start(status, Zstd::new(chunk), place, series, name),
+            false => Feed::start(status, Plain, place, series, name),
         };
-        let start = |cause, remedy| OpenError::Start {
-            name: to.name(),
-            cause,
-            remedy,
-        };
-        let file = file.map_err(|e| start(e, "is it closed? redirect it, or use -o FILE"))?;
-        let target = Target {
-            file,
-            quiet: !matches!(to, Destination::File(_)),
-        };
-        let writer = Writer::new(target, zstd).map_err(|e| start(e, "write it without .zst"))?;
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("output".into())
-            .spawn(move || run(&theirs, writer));
-        let thread = thread.map_err(|e| start(e, "raise the limit of processes (ulimit -u)"))?;
         Ok(Self {
-            buf: Vec::with_capacity(CHUNK),
-            shared,
-            thread: Some(thread),
+            buf: Vec::with_capacity(chunk),
+            chunk,
+            feed: feed?,
         })
     }
 
-    /// Lets `fill` append to the buffer without a copy.
+    /// Lets `fill` append whole lines to the buffer without a copy.
     pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         fill(&mut self.buf);
-        if self.buf.len() >= CHUNK {
+        if self.buf.len() >= self.chunk {
             self.hand_over()
         } else {
             Ok(())
@@ -201,46 +256,39 @@ impl Output {
     /// Bytes that wait for the destination. Above a bound of its choice the
     /// caller stops reading its source.
     pub fn backlog(&self) -> usize {
-        self.buf.len() + self.shared.backlog.load(Ordering::Relaxed)
+        self.buf.len() + self.feed.status().backlog()
+    }
+
+    /// Bytes that may wait here, at most, before they count as waiting.
+    pub fn slack(&self) -> u64 {
+        self.chunk as u64
+    }
+
+    pub fn status(&self) -> &Arc<Status> {
+        self.feed.status()
+    }
+
+    /// What follows goes to the next file.
+    pub fn next_part(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.feed.next_part()
     }
 
     /// Writes all that waits, ends the compressed frame and the thread.
     pub fn finish(&mut self) -> io::Result<()> {
-        let handed = self.hand_over();
-        self.shared.lock().closed = true;
-        self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            return Err(io::Error::other("the writing thread ended unexpectedly"));
-        }
-        handed.and_then(|()| self.shared.lock().check())
+        let handed = self.flush();
+        let ended = self.feed.finish();
+        handed.and(ended)
     }
 
+    /// Gives the thread the whole lines that there are.
     fn hand_over(&mut self) -> io::Result<()> {
-        let mut state = self.shared.lock();
-        state.check()?;
-        if state.quiet || self.buf.is_empty() {
-            self.buf.clear();
-            return Ok(());
-        }
-        while state.bytes > LIMIT && state.failed.is_none() && !state.quiet {
-            state = self
-                .shared
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        let empty = state
-            .spare
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(CHUNK));
-        let full = std::mem::replace(&mut self.buf, empty);
-        state.bytes += full.len();
-        self.shared.backlog.store(state.bytes, Ordering::Relaxed);
-        state.queue.push_back(full);
-        drop(state);
-        self.shared.work.notify_one();
+        let Some(end) = memchr::memrchr(b'\n', &self.buf) else {
+            return self.feed.check();
+        };
+        let rest = self.buf.split_off(end + 1);
+        self.flush()?;
+        self.buf.extend_from_slice(&rest);
         Ok(())
     }
 }
@@ -252,139 +300,13 @@ impl Write for Output {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.hand_over()
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if self.thread.is_some() {
-            // Nobody is left to take the error.
-            let _ = self.finish();
+        self.feed.check()?;
+        if self.buf.is_empty() {
+            return Ok(());
         }
-    }
-}
-
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    work: Condvar,
-    room: Condvar,
-    backlog: AtomicUsize,
-}
-
-#[derive(Default)]
-struct State {
-    queue: VecDeque<Vec<u8>>,
-    /// In the queue or being written.
-    bytes: usize,
-    spare: Vec<Vec<u8>>,
-    closed: bool,
-    failed: Option<(ErrorKind, String)>,
-    /// Nobody reads any more, which is no error.
-    quiet: bool,
-}
-
-impl State {
-    fn check(&self) -> io::Result<()> {
-        match &self.failed {
-            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next chunk; `None` when there is none within `patience`, or (then
-    /// `closed` is set) will be none.
-    fn next(&self, patience: Option<Duration>) -> (Option<Vec<u8>>, bool) {
-        let mut state = self.lock();
-        loop {
-            if let Some(chunk) = state.queue.pop_front() {
-                return (Some(chunk), false);
-            }
-            if state.closed {
-                return (None, true);
-            }
-            match patience {
-                None => {
-                    state = self
-                        .work
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner)
-                }
-                Some(time) => {
-                    let (s, out) = self
-                        .work
-                        .wait_timeout(state, time)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    if out.timed_out() && s.queue.is_empty() && !s.closed {
-                        return (None, false);
-                    }
-                    state = s;
-                }
-            }
-        }
-    }
-
-    fn done(&self, mut chunk: Vec<u8>) {
-        let mut state = self.lock();
-        state.bytes = state.bytes.saturating_sub(chunk.len());
-        self.backlog.store(state.bytes, Ordering::Relaxed);
-        if state.spare.len() < SPARE && chunk.capacity() <= 4 * CHUNK {
-            chunk.clear();
-            state.spare.push(chunk);
-        }
-        drop(state);
-        self.room.notify_one();
-    }
-
-    /// No more can be written: what waits, and what is still to come, is dropped.
-    fn stop(&self, error: Option<&io::Error>) {
-        let mut state = self.lock();
-        match error {
-            Some(e) => state.failed = Some((e.kind(), e.to_string())),
-            None => state.quiet = true,
-        }
-        state.queue.clear();
-        state.bytes = 0;
-        self.backlog.store(0, Ordering::Relaxed);
-        drop(state);
-        self.room.notify_one();
-    }
-}
-
-fn run(shared: &Shared, mut writer: Writer) {
-    let mut inside = false;
-    let mut flushed = Instant::now();
-    let result = loop {
-        let patience = inside.then(|| ENCODER_FLUSH.saturating_sub(flushed.elapsed()));
-        let (chunk, closed) = shared.next(patience);
-        if closed {
-            break writer.finish();
-        }
-        if let Some(chunk) = chunk {
-            let written = writer.write_all(&chunk);
-            shared.done(chunk);
-            if written.is_err() {
-                break written;
-            }
-            inside = matches!(writer, Writer::Zstd(_));
-        }
-        if inside && flushed.elapsed() >= ENCODER_FLUSH {
-            if let Err(e) = writer.flush() {
-                break Err(e);
-            }
-            inside = false;
-            flushed = Instant::now();
-        }
-    };
-    if let Err(e) = result {
-        shared.stop(if is_quiet(&e) { None } else { Some(&e) });
+        let empty = self.feed.push(std::mem::take(&mut self.buf))?;
+        self.buf = empty.unwrap_or_else(|| Vec::with_capacity(self.chunk));
+        Ok(())
     }
 }
 

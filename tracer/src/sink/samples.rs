@@ -31,6 +31,7 @@ pub fn meta() -> Meta {
         boot_start_ns: T0,
         command: vec![b"make".to_vec(), b"-j8".to_vec()],
         root: Some(pid(100, 0)),
+        part: None,
     }
 }
 
@@ -43,6 +44,7 @@ pub fn end() -> End {
         threads: 50,
         lost: 0,
         exit_code: 2,
+        continued: false,
     }
 }
 

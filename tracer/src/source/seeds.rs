@@ -43,10 +43,6 @@ fn is_still(proc: &Proc, id: ProcId) -> bool {
 /// A process that runs, with the time `ts`.
 fn seed(proc: &Proc, pid: u32, ts: u64, max_argv: usize) -> Option<Seed> {
     let stat = proc.stat(pid).ok()?;
-    // The leader may have ended before its other threads.
-    if stat.zombie && proc.tids(pid).len() < 2 {
-        return None;
-    }
     let (exe, argv) = program(proc, stat.id, pid, stat.kthread, max_argv);
     let seed = Seed {
         ts,
@@ -59,7 +55,30 @@ fn seed(proc: &Proc, pid: u32, ts: u64, max_argv: usize) -> Option<Seed> {
         cgroup: proc.cgroup(pid),
         kthread: stat.kthread,
     };
-    is_still(proc, stat.id).then_some(seed)
+    let now = proc.stat(pid).ok()?;
+    // The leader may end before its other threads. If it is the last one, its
+    // record may have been before anybody listened, so it counts as gone.
+    let ends = now.exiting && proc.tids(pid).len() < 2;
+    (stat.id == now.id && !ends).then_some(seed)
+}
+
+/// Processes that a kernel does not list although they run: some protect the
+/// first one from BPF. `listed` has the numbers of the others, in order; who
+/// began after `ts` has a record of that.
+pub(super) fn unlisted(
+    proc: &Proc,
+    listed: Vec<u32>,
+    ts: u64,
+    kthreads: bool,
+    max_argv: usize,
+) -> impl Iterator<Item = Seed> {
+    let pids = proc.pids().into_iter();
+    let unknown = pids.filter(move |pid| listed.binary_search(pid).is_err());
+    let began_before = move |seed: &Seed| seed.id.start + seed.id.precision.tolerance_ns() < ts;
+    unknown
+        .filter_map(move |pid| seed(proc, pid, ts, max_argv))
+        .filter(began_before)
+        .filter(move |seed| kthreads || !seed.kthread)
 }
 
 /// Seeds out of /proc, and what came while it was read.

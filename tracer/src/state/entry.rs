@@ -119,7 +119,8 @@ impl Entry {
         p.end = Some(e.ts);
         p.comm = e.comm;
         p.status = e.status;
-        p.parent = e.parent.or(p.parent);
+        // Where the source does not know whose child it ended as, it is not known.
+        p.parent = e.parent;
         p.orig_parent = p.orig_parent.or(e.orig_parent);
         p.uid = e.uid.or(p.uid);
         p.gid = e.gid.or(p.gid);

@@ -331,3 +331,44 @@ fn memory_follows_the_living_not_the_dead() {
         assert!(largest < 5_100, "{largest}");
     }
 }
+
+fn seed_of(ts: u64, id: ProcId) -> Seed {
+    Seed {
+        ts,
+        id,
+        parent: None,
+        comm: Comm::new(b"d"),
+        exe: Field::Full(Bytes::from(&b"/sbin/d"[..])),
+        argv: Field::Full(Args::from_strings(["d", "-x"])),
+        uid: Some(3),
+        cgroup: Field::Missing(Reason::Source),
+        kthread: false,
+    }
+}
+
+#[test]
+fn a_row_has_what_the_seed_said() {
+    let mut table = Table::new();
+    let mut rows = Vec::new();
+    let daemon = id(5);
+    for event in [
+        Event::Seed(Box::new(seed_of(1, daemon))),
+        Event::Exit(Box::new(exit_of(9, daemon, 0))),
+        // One that ended before anybody could be asked about it: nobody saw its fork.
+        Event::Exit(Box::new(exit_of(9, id(6), 0))),
+        Event::Exit(Box::new(Exit {
+            orig_parent: Some(daemon),
+            ..exit_of(9, id(7), 0)
+        })),
+    ] {
+        assert!(table.apply(&event, &mut |p: Process| rows.push(p)));
+    }
+    table.drain_remaining(&mut |p| rows.push(p));
+    rows.sort_by_key(|p| p.id.pid);
+    let exec = rows[0].exec.as_ref().unwrap();
+    assert_eq!(exec.argv, Field::Full(Args::from_strings(["d", "-x"])));
+    assert_eq!((rows[0].execs, rows[0].uid), (0, Some(3)));
+    assert_eq!(rows[0].exe.as_ref().unwrap().as_slice(), b"/sbin/d");
+    let seeded: Vec<bool> = rows.iter().map(|p| p.seeded).collect();
+    assert_eq!(seeded, [true, true, false], "the last one's fork was lost");
+}

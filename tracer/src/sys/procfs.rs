@@ -29,6 +29,8 @@ pub struct Stat {
     pub kthread: bool,
     /// It has ended and waits to be reaped.
     pub zombie: bool,
+    /// Its leader is about to end, or has.
+    pub exiting: bool,
 }
 
 /// How often the arguments of a program that exec is just loading are asked for.
@@ -36,6 +38,7 @@ const PATIENCE: usize = 64;
 
 /// `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
 const PF_KTHREAD: u64 = 0x0020_0000;
+const PF_EXITING: u64 = 0x4;
 
 impl Default for Proc {
     fn default() -> Self {
@@ -210,6 +213,7 @@ fn parse_stat(line: &[u8], pid: u32, tick_ns: u64) -> Option<Stat> {
         comm: Comm::new(&line[open + 1..close]),
         kthread: flags & PF_KTHREAD != 0,
         zombie: matches!(state, "Z" | "X"),
+        exiting: flags & PF_EXITING != 0,
     })
 }
 

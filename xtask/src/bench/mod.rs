@@ -11,6 +11,7 @@ mod machine;
 mod micro;
 mod pairs;
 mod peers;
+mod recording;
 mod report;
 mod run;
 mod startup;
@@ -51,6 +52,9 @@ pub struct Args {
     /// Measure only how many records a second are decoded, tracked and written
     #[arg(long)]
     micro: bool,
+    /// Measure only `tracer record -a`: memory after 5 % and after all of N processes, CPU at 2,000 execs/s and when idle
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2000000")]
+    record: Option<u64>,
 
     /// Pairs for each workload and tool
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
@@ -104,6 +108,8 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     let mut data = meta(args, load);
     let done = if args.startup {
         startup::main(&lab, args.pairs, &mut data)
+    } else if let Some(processes) = args.record {
+        recording::main(&lab, processes, &mut data)
     } else {
         let plan = Plan {
             workloads,

@@ -2,6 +2,7 @@
 
 mod apt;
 mod debs;
+mod extras;
 mod linker;
 mod lock;
 mod toolchain;
@@ -19,9 +20,14 @@ use crate::bpf_toolchain::BpfToolchain;
 /// bpf-linker built against the same LLVM. On Debian and its kin, as root, the packages are installed, never at
 /// the price of one that is installed; elsewhere the commands to run are printed.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Also fetch, into the cache, what some tests use where it is there: duckdb, chdb, pyarrow and rotel (from
+    /// PyPI, in an environment of their own), and promtool (from Debian's prometheus)
+    #[arg(long)]
+    extras: bool,
+}
 
-pub fn main(_args: &Args) -> Result<ExitCode> {
+pub fn main(args: &Args) -> Result<ExitCode> {
     let toolchain = for_build()?;
     let linker = toolchain.linker().context("no cache directory")?;
     println!(
@@ -29,6 +35,12 @@ pub fn main(_args: &Args) -> Result<ExitCode> {
         toolchain.name, toolchain.llvm
     );
     println!("linker for the kernel side:    {}", linker.display());
+    if args.extras {
+        println!(
+            "extras for tests:              {}",
+            extras::install()?.join("bin").display()
+        );
+    }
     println!("Nothing else is missing: `cargo xtask build --release` builds tracer.");
     Ok(ExitCode::SUCCESS)
 }
@@ -61,6 +73,7 @@ pub fn install_packages(packages: &[&str], purpose: &str) -> Result<()> {
 }
 
 pub use apt::is_root;
+pub use extras::install as extras;
 
 /// Why the kernel side's clippy cannot run; where it can be installed, it is.
 pub fn clippy_is_missing(toolchain: &BpfToolchain) -> Result<Option<String>> {

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use guest::Machine;
 pub use guest::Outcome;
 
-use crate::{setup, summary::Summary};
+use crate::{setup, summary::Summary, test};
 
 /// The suite takes minutes where the processor is emulated, and a busy machine multiplies them.
 const TIMEOUT_S: u64 = 1200;
@@ -141,8 +141,12 @@ fn script(command: &[String], scale: u32) -> String {
         words.join(" ")
     };
     format!(
-        "export TRACER_BIN=/payload/tracer TRACER_FIXTURES=/payload/fixtures TRACER_TEST_VM=1 TRACER_TEST_SCALE={scale}\n\
-         {command}\n"
+        "export OTHER_SOURCES='{}' SHARED_TESTS='{}' OTHER_SCALE={}\n\
+         export TRACER_BIN=/payload/tracer TRACER_FIXTURES=/payload/fixtures TRACER_TEST_VM=1 TRACER_TEST_SCALE={scale}\n\
+         {command}\n",
+        test::OTHER_SOURCES.join(" "),
+        test::shared_in_guests(),
+        scale.saturating_mul(test::OTHER_SCALE)
     )
 }
 

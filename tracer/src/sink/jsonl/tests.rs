@@ -46,6 +46,16 @@ fn every_line() -> Vec<Value> {
     };
     lines.push(line(|b| meta(b, &oddly_called)));
     lines.push(line(|b| end(b, &samples::end())));
+    let second_part = Meta {
+        part: Some(2),
+        ..samples::meta()
+    };
+    lines.push(line(|b| meta(b, &second_part)));
+    let end_of_part = End {
+        continued: true,
+        ..samples::end()
+    };
+    lines.push(line(|b| end(b, &end_of_part)));
     lines
 }
 

@@ -1,11 +1,8 @@
-//! The end of the line: a descriptor, with a compressor before it where asked.
+//! A descriptor that others may share: a pipe, a terminal, a device.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
-
-/// zstd's own default.
-const ZSTD_LEVEL: i32 = 3;
 
 /// Marks the error that is none: see [`Target`].
 #[derive(Debug, thiserror::Error)]
@@ -48,42 +45,5 @@ impl Write for Target {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-pub enum Writer {
-    Plain(Target),
-    Zstd(Box<zstd::Encoder<'static, Target>>),
-}
-
-impl Writer {
-    pub fn new(target: Target, zstd: bool) -> io::Result<Self> {
-        if !zstd {
-            return Ok(Self::Plain(target));
-        }
-        Ok(Self::Zstd(Box::new(zstd::Encoder::new(
-            target, ZSTD_LEVEL,
-        )?)))
-    }
-
-    pub fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.write_all(bytes),
-            Self::Zstd(w) => w.write_all(bytes),
-        }
-    }
-
-    pub fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(w) => w.flush(),
-            Self::Zstd(w) => w.flush(),
-        }
-    }
-
-    pub fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Plain(_) => Ok(()),
-            Self::Zstd(w) => w.finish().map(drop),
-        }
     }
 }

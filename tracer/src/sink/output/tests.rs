@@ -3,6 +3,8 @@
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -108,18 +110,12 @@ fn a_reader_that_leaves_is_an_error_for_a_file_and_none_for_stdout() {
         let (reader, writer) = std::os::unix::net::UnixStream::pair().expect("pair");
         drop(reader);
         let file = File::from(std::os::fd::OwnedFd::from(writer));
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
-        let target = Target { file, quiet };
-        let thread = Some(thread::spawn(move || run(&theirs, Writer::Plain(target))));
-        let mut out = Output {
-            buf: Vec::new(),
-            shared,
-            thread,
-        };
+        let place = Place::Stream(Target { file, quiet });
+        let mut out =
+            Output::start(place, None, "it".into(), false, HOLD, CHUNK).expect("a thread");
         out.write_all(b"x").expect("buffered");
         assert_eq!(out.finish().is_ok(), quiet);
-        assert_eq!(out.write_all(&[0; CHUNK]).is_ok(), quiet);
+        assert_eq!(out.write_all(&[b'\n'; CHUNK]).is_ok(), quiet);
         assert_eq!(out.backlog(), if quiet { 0 } else { CHUNK });
     }
 }

@@ -53,6 +53,16 @@ pub struct Options {
     pub cgroups: Vec<u64>,
 }
 
+impl Options {
+    /// Whether some processes are followed and not shown.
+    pub fn is_filtered(&self) -> bool {
+        self.comm.is_some()
+            || self.exclude_comm.is_some()
+            || !self.uids.is_empty()
+            || !self.cgroups.is_empty()
+    }
+}
+
 pub const PID_NAMESPACE: &str = "/proc/self/ns/pid";
 
 /// Largest text piece, bytes.

@@ -20,6 +20,7 @@ use tracer_common::tracked::{Key, Tracked};
 
 use super::config::{self, Options};
 use super::error::{EbpfError, chain, denied, remedy};
+use super::permit;
 use super::seed;
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::Proc;
@@ -69,6 +70,7 @@ pub struct Loaded {
 impl Loaded {
     /// Loads the programs that `options` want and attaches them.
     pub fn new(options: &Options) -> Result<(Self, RingBuf<MapData>), EbpfError> {
+        permit::ask().map_err(EbpfError::Denied)?;
         let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
         let btf = Btf::parse(&blob)?;
         let globals = Globals::new(options, &btf)?;
@@ -84,11 +86,11 @@ impl Loaded {
             let aya_btf = join(aya_btf).map_err(|e| EbpfError::Load(Box::new(e.into())))?;
             Ok::<_, EbpfError>((programs, aya_btf))
         })?;
-        attach(&mut programs, &aya_btf, globals.config.0.flags)?;
         let iterator = match options.whom.runs_already() {
             true => Some(seed::load(&mut programs, &aya_btf, &options.whom)),
             false => None,
         };
+        attach(&mut programs, &aya_btf, globals.config.0.flags)?;
         let ring = take(&mut programs, "RING")?;
         let loaded = Self {
             state: take(&mut programs, "STATE")?,

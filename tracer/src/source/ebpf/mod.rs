@@ -3,6 +3,7 @@
 mod config;
 mod error;
 mod load;
+mod permit;
 mod ring;
 mod seed;
 

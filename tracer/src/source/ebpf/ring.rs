@@ -10,24 +10,19 @@ use aya_log::EbpfLogger;
 use log::Log;
 use tokio::io::unix::AsyncFd;
 use tracer_common::config::opt;
-use tracer_common::seed::SeedRecord;
 use tracer_common::tracked::{Key, Tracked, bits};
 
-use super::config::{Options, Whom};
+use super::config::Options;
 use super::error::EbpfError;
 use super::load::Loaded;
-use crate::decode::{Decoder, Known, ResolveCgroup, Settings, seeds};
+use super::seed::Seeds;
+use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
-use crate::source::seeds::{Meanwhile, program};
 use crate::source::{Drained, Fill, Source};
-use crate::sys::procfs::Proc;
 
 /// Records taken by one drain.
 const BATCH: usize = 4096;
-/// Processes that ran already and are told of by one drain: two files of each
-/// are read, and the ring must not fill up meanwhile.
-const SEEDS: usize = 128;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
@@ -59,14 +54,14 @@ impl EbpfSource {
             true => loaded.logger(),
             false => None,
         };
-        let decoder = Decoder::new(Settings {
+        let mut decoder = Decoder::new(Settings {
             cpus: aya::util::nr_cpus().map_err(|(_, e)| EbpfError::Ring(e))?,
             page_size: page_size() as u64,
             env: loaded.config.flags & opt::ENV != 0,
             known: Known::new(&loaded.offsets, loaded.config.flags),
             cgroup,
         });
-        let seeds = Seeds::new(&mut loaded, options)?;
+        let seeds = Seeds::new(&mut loaded, options, &mut decoder)?;
         Ok(Self {
             loaded,
             seeds,
@@ -142,7 +137,7 @@ impl Source for EbpfSource {
         }
         let complete_to = complete_to.saturating_sub(CLOCK_SLACK).min(held);
         Drained {
-            complete_to: self.seeds.meanwhile.sift(out, complete_to),
+            complete_to: self.seeds.sift(out, complete_to),
             empty: caught_up && held == u64::MAX,
         }
     }
@@ -159,7 +154,7 @@ impl Source for EbpfSource {
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         self.loaded.detach();
         while !self.drain(out).empty {}
-        self.seeds.meanwhile.sift(out, u64::MAX);
+        self.seeds.sift(out, u64::MAX);
         let mut emit = |order, event| out.push((order, event));
         // Without the counters nothing can be said of losses at the very end;
         // reading a map of one's own does not fail.
@@ -183,73 +178,8 @@ impl Source for EbpfSource {
             format!("{n} records could not be read; this is a fault of tracer, please report it")
         };
         let malformed = Some(std::mem::take(&mut self.malformed)).filter(|n| *n > 0);
-        let seeds = self.seeds.remark.take();
+        let seeds = self.seeds.remark();
         seeds.into_iter().chain(malformed.map(remark)).collect()
-    }
-}
-
-/// Processes that ran when the programs were attached, on their way out.
-struct Seeds {
-    /// In order of their pids, backwards.
-    waiting: Vec<SeedRecord>,
-    /// When all programs were attached, boot ns: when each of them lived.
-    ts: u64,
-    /// In place of the above, where the kernel has no iterator.
-    meanwhile: Meanwhile,
-    /// Why.
-    remark: Option<String>,
-    proc: Proc,
-    max_argv: usize,
-}
-
-impl Seeds {
-    fn new(loaded: &mut Loaded, options: &Options) -> Result<Self, EbpfError> {
-        let ts = boot_ns();
-        let proc = Proc::default();
-        let max_argv = usize::try_from(options.max_argv).unwrap_or(usize::MAX);
-        let mut meanwhile = Meanwhile::default();
-        let mut remark = None;
-        let told = match options.proc_seeds {
-            true => Err(EbpfError::Seed("it is not wanted".to_owned())),
-            false => loaded.seeds(&options.whom),
-        };
-        let mut waiting = match told {
-            Ok(seeds) => seeds,
-            Err(error) if options.whom == Whom::All => {
-                remark = Some(format!("{error}; /proc was read instead"));
-                meanwhile = Meanwhile::read(&proc, ts, options.kthreads, max_argv);
-                Vec::new()
-            }
-            Err(error) => return Err(error),
-        };
-        waiting.reverse();
-        Ok(Self {
-            waiting,
-            ts,
-            meanwhile,
-            remark,
-            proc,
-            max_argv,
-        })
-    }
-
-    /// Gives out some. What is later than the time that it returns must wait
-    /// for the rest.
-    fn give(&mut self, decoder: &mut Decoder, out: &mut Vec<(u64, Event)>) -> u64 {
-        for _ in 0..SEEDS {
-            let Some(record) = self.waiting.pop() else {
-                return u64::MAX;
-            };
-            let (exe, argv) = program(
-                &self.proc,
-                seeds::id(&record),
-                record.pid_here,
-                seeds::is_kthread(&record),
-                self.max_argv,
-            );
-            out.push((0, decoder.seed(&record, self.ts, exe, argv)));
-        }
-        self.ts.saturating_sub(1)
     }
 }
 

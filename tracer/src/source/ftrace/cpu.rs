@@ -14,9 +14,9 @@ use std::task::{self, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::Reader;
 use super::forgers::Forgers;
 use super::look::Looks;
+use super::losses::Losses;
 use crate::decode::ftrace::format::Formats;
 use crate::decode::ftrace::page::{Missed, Page};
 use crate::decode::ftrace::text::looks_like_records;
@@ -58,8 +58,7 @@ pub(super) struct Cpu {
     decoder: Decoder,
     queue: VecDeque<Queued>,
     last_ts: u64,
-    /// Lost records that have been told of.
-    told: u64,
+    losses: Losses,
     /// Records that were read.
     records: u64,
     /// Pages and records that are not as the kernel says they are.
@@ -85,16 +84,16 @@ struct Counted {
 }
 
 impl Cpu {
+    /// Its records as pages, or as text where their formats are not known.
     pub fn open(
         instance: &Instance,
         number: u32,
-        reader: Reader,
-        formats: &Formats,
+        formats: Option<&Formats>,
         page: usize,
     ) -> io::Result<Self> {
-        let (name, decoder) = match reader {
-            Reader::Raw => ("trace_pipe_raw", Decoder::Raw(Box::new(formats.clone()))),
-            Reader::Text => ("trace_pipe", Decoder::Text(Box::default())),
+        let (name, decoder) = match formats {
+            Some(formats) => ("trace_pipe_raw", Decoder::Raw(Box::new(formats.clone()))),
+            None => ("trace_pipe", Decoder::Text(Box::default())),
         };
         let path = format!("per_cpu/cpu{number}/{name}");
         let file = OpenOptions::new()
@@ -110,7 +109,7 @@ impl Cpu {
             decoder,
             queue: VecDeque::new(),
             last_ts: 0,
-            told: 0,
+            losses: Losses::default(),
             records: 0,
             malformed: 0,
         })
@@ -283,27 +282,25 @@ impl Cpu {
         }
     }
 
-    /// How many records are lost that were not told of: as many as a place in
-    /// the stream says, and never more than the kernel counted.
+    /// How many records are lost at a place in the stream.
     fn newly_lost(&mut self, said: Option<u64>, instance: &Instance) -> Option<u64> {
-        let total: Option<u64> = ["overrun: ", "dropped events: "]
-            .iter()
-            .map(|key| statistic(instance, self.number, key))
-            .sum();
-        let untold = total.map(|total| total.saturating_sub(self.told));
-        let count = match (said, untold) {
-            (Some(said), Some(untold)) => said.min(untold),
-            (Some(count), None) | (None, Some(count)) => count,
-            // Some, and nobody knows how many.
-            (None, None) => 1,
-        };
-        self.told += count;
-        (count > 0).then_some(count)
+        let total = self.total_lost(instance);
+        self.losses.at_place(said, total)
     }
 
     /// Losses that no place in the stream told of.
     pub fn lost_at_end(&mut self, instance: &Instance) -> Option<u64> {
-        self.newly_lost(None, instance)
+        let total = self.total_lost(instance);
+        self.losses.at_end(total)
+    }
+
+    /// As the kernel counts them.
+    fn total_lost(&self, instance: &Instance) -> Option<u64> {
+        let figures = ["overrun: ", "dropped events: "];
+        let figures = figures.iter();
+        figures
+            .map(|key| statistic(instance, self.number, key))
+            .sum()
     }
 }
 

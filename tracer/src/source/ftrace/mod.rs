@@ -5,8 +5,9 @@
 //! `event-fork` lets the kernel follow a tree.
 //!
 //! Records are read as pages of the ring buffer (`trace_pipe_raw`), in which
-//! nothing can be forged, or with [`Reader::Text`] as text (`trace_pipe`), for
-//! which see [`cpu`] and [`crate::decode::ftrace::text`].
+//! nothing can be forged; or as text (`trace_pipe`), where the kernel describes
+//! its records in a way that is not understood, or with [`Reader::Text`]. For
+//! text see [`cpu`] and [`crate::decode::ftrace::text`].
 //!
 //! # Order
 //! Each CPU's stream is sorted; the streams are merged up to a time to which all
@@ -26,6 +27,7 @@
 mod cpu;
 mod forgers;
 mod look;
+mod losses;
 
 use std::fs;
 use std::future::poll_fn;
@@ -53,8 +55,6 @@ const MARGIN_NS: u64 = 1_000_000;
 pub enum FtraceError {
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    #[error("{0}; please report this kernel, and use --backend ptrace")]
-    Format(#[from] FormatError),
     #[error("the trace buffer cannot be read: {0}; use --backend ptrace")]
     Read(io::Error),
     #[error("process {pid} cannot be followed: {error}; is it still there?")]
@@ -92,6 +92,8 @@ pub struct FtraceSource {
     looks: Looks,
     family: Family,
     forgers: Forgers,
+    /// Why it is text that is read.
+    odd: Option<FormatError>,
     kthreads: bool,
     following: bool,
     order: u64,
@@ -114,11 +116,18 @@ impl FtraceSource {
         let _left = tracefs.remove_stale(&proc);
         let instance = tracefs.instance(&proc)?;
         configure(&instance, options)?;
-        let formats = formats(&instance)?;
+        let formats = match options.reader {
+            Reader::Raw => Some(formats(&instance)?),
+            Reader::Text => None,
+        };
+        let (formats, odd) = match formats.transpose() {
+            Ok(formats) => (formats, None),
+            Err(odd) => (None, Some(odd)),
+        };
         let page = page_size(&instance.read("events/header_page")?);
         let mut cpus = Vec::new();
         for number in cpu_numbers(instance.path()).map_err(FtraceError::Read)? {
-            let cpu = Cpu::open(&instance, number, options.reader, &formats, page);
+            let cpu = Cpu::open(&instance, number, formats.as_ref(), page);
             cpus.push(cpu.map_err(FtraceError::Read)?);
         }
         let mut source = Self {
@@ -127,6 +136,7 @@ impl FtraceSource {
             looks: Looks::new(proc, options.max_argv),
             family: Family::new(options.threads),
             forgers: Forgers::default(),
+            odd,
             kthreads: options.kthreads,
             following: false,
             order: 0,
@@ -307,6 +317,11 @@ impl Source for FtraceSource {
 
     fn remarks(&mut self) -> Vec<String> {
         let mut remarks: Vec<String> = self.forgers.remarks().collect();
+        if let Some(odd) = &self.odd {
+            remarks.push(format!(
+                "{odd}; so ftrace's text was read instead of its records; please report this kernel"
+            ));
+        }
         let malformed = self.malformed();
         if malformed > 0 {
             remarks.push(format!(
@@ -352,11 +367,12 @@ fn configure(instance: &Instance, options: &Options) -> Result<(), TracefsError>
     Ok(())
 }
 
-fn formats(instance: &Instance) -> Result<Formats, FtraceError> {
+/// How the kernel says that its records look; the inner error: in a way of its own.
+fn formats(instance: &Instance) -> Result<Result<Formats, FormatError>, TracefsError> {
     let read = |event| instance.read(&format!("events/{event}/format"));
     let [a, b, c, d] = EVENTS;
     let texts = [read(a)?, read(b)?, read(c)?, read(d)?];
-    Ok(Formats::parse(texts.each_ref().map(String::as_str))?)
+    Ok(Formats::parse(texts.each_ref().map(String::as_str)))
 }
 
 /// From `field: char data; offset:16; size:4080;`; a page where that is not understood.

@@ -21,6 +21,8 @@ pub struct Report {
     pub status: i32,
     /// The whole process's resources, with those of children it has waited for.
     pub rusage: Rusage,
+    /// Of an end: it has left its CPU for good, so that nothing is added to `rusage`.
+    pub complete: bool,
 }
 
 fn request(request: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
@@ -98,25 +100,60 @@ pub fn signal_info(tid: u32) -> io::Result<libc::siginfo_t> {
     Ok(unsafe { info.assume_init() })
 }
 
-/// The next report of a child or tracee of this thread. `None`: nothing waits
-/// (only if not `block`). ECHILD: none is left.
-pub fn wait(block: bool) -> io::Result<Option<Report>> {
-    // Children of other threads are not ours to reap.
-    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
+/// The next child or tracee of this thread with something to report, which
+/// [`take`] takes, and whether it has ended. `None`: nothing waits (only if not
+/// `block`). ECHILD: none is left.
+pub fn peek(block: bool) -> io::Result<Option<(u32, bool)>> {
+    let flags = libc::WEXITED
+        | libc::WSTOPPED
+        | libc::WNOWAIT
+        | MINE
+        | if block { 0 } else { libc::WNOHANG };
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the pointer is to a writable siginfo_t.
+    let r = unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) };
+    if r == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: zeroed before, every bit pattern is a valid siginfo_t.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: waitid fills the members of SIGCHLD, or leaves all zero.
+    let pid = unsafe { info.si_pid() };
+    let stopped = matches!(
+        info.si_code,
+        libc::CLD_TRAPPED | libc::CLD_STOPPED | libc::CLD_CONTINUED
+    );
+    let tid = u32::try_from(pid).ok().filter(|tid| *tid != 0);
+    Ok(tid.map(|tid| (tid, !stopped)))
+}
+
+/// Children of other threads are not ours to reap.
+const MINE: libc::c_int = libc::__WALL | libc::__WNOTHREAD;
+
+/// The report of `tid`; `None`: it has taken back what it had to report.
+pub fn take(tid: u32) -> io::Result<Option<Report>> {
     let mut status = 0;
     let mut rusage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to writable objects of the right type.
-    let pid = unsafe { libc::wait4(-1, &raw mut status, flags, rusage.as_mut_ptr()) };
-    match u32::try_from(pid) {
-        Err(_) => Err(io::Error::last_os_error()),
-        Ok(0) => Ok(None),
-        Ok(tid) => {
+    let pid = unsafe {
+        libc::wait4(
+            tid.cast_signed(),
+            &raw mut status,
+            MINE | libc::WNOHANG,
+            rusage.as_mut_ptr(),
+        )
+    };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        _ => {
             // SAFETY: zeroed before; all members are integers.
             let rusage = unsafe { rusage.assume_init() };
             Ok(Some(Report {
                 tid,
                 status,
                 rusage: Rusage::from(&rusage),
+                complete: false,
             }))
         }
     }

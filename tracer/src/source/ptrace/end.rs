@@ -1,12 +1,13 @@
 //! Ends: totals are read at the exit stop, the end is told when wait4 reports it.
 
 use super::RootEnd;
+use super::call::Report;
 use super::group::{Last, Task};
 use super::parse::{Io, Sched, Status as ProcStatus};
 use super::rusage::Rusage;
 use super::tracer::Tracer;
 use crate::model::time::boot_ns;
-use crate::model::{Event, Exit, Field, Reason, Status, Usage};
+use crate::model::{Event, Exit, Field, Final, Reason, Status, Usage};
 
 impl Tracer {
     /// `tid` is about to end; its memory and files are still there.
@@ -60,14 +61,15 @@ impl Tracer {
         }
     }
 
-    /// `tid` has ended and was reaped. A leader is reported after all other
+    /// A task has ended and was reaped. A leader is reported after all other
     /// threads of its process, so that its end is that of the process.
-    pub(super) fn on_end(&mut self, tid: u32, status: u32, rusage: &Rusage) {
+    pub(super) fn on_end(&mut self, status: u32, report: &Report) {
+        let tid = report.tid;
         let Some(task) = self.tasks.remove(&tid) else {
             return;
         };
         if tid == task.tgid {
-            self.on_process_end(tid, status, rusage);
+            self.on_process_end(status, report);
         } else {
             self.on_thread_end(tid, task, status);
         }
@@ -107,13 +109,15 @@ impl Tracer {
         }
     }
 
-    fn on_process_end(&mut self, pid: u32, status: u32, rusage: &Rusage) {
+    fn on_process_end(&mut self, status: u32, report: &Report) {
+        let (pid, rusage) = (report.tid, &report.rusage);
         let Some(mut group) = self.groups.remove(&pid) else {
             return;
         };
         if group.live > 0 {
             group.add_thread(None, None);
         }
+        self.remember(group.id, group.comm);
         let ts = boot_ns();
         let ppid = group.last.stat.as_ref().map(|s| s.ppid);
         let parent = match ppid {
@@ -136,7 +140,8 @@ impl Tracer {
         if hidden {
             self.untraced(ts, group.id);
         }
-        let usage = group.usage(rusage, self.tick);
+        let mut usage = group.usage(rusage, self.tick);
+        usage.is_final &= report.complete;
         let status_of = Status::from_wait(status);
         let exit = Exit {
             ts,
@@ -158,7 +163,17 @@ impl Tracer {
             kthread: false,
             root: pid == self.root.pid,
         };
+        // Nobody need wait for better ones.
+        let last_word = (!exit.usage.is_final).then(|| Final {
+            ts,
+            id: exit.id,
+            threads: exit.threads,
+            usage: exit.usage.clone(),
+        });
         self.out.push(Event::Exit(Box::new(exit)));
+        if let Some(last_word) = last_word {
+            self.out.push(Event::Final(Box::new(last_word)));
+        }
         if pid == self.root.pid
             && let Some(end) = self.end.take()
         {

@@ -22,9 +22,9 @@
 //!
 //! What this source cannot know: execs that failed, the CPU of an event, delay
 //! by block I/O, the sender of a SIGKILL. Start times are those of /proc
-//! (10 ms); CPU times lack the last microseconds, as a ptracer is told of an
-//! end while the task is still on its way off the CPU. Without CAP_SYS_PTRACE
-//! setuid programs run without their privileges ([`Note`]).
+//! (10 ms). A ptracer is told of an end while the task is still on its way off
+//! the CPU; it is given the time for that, so that totals are those which wait4
+//! gives to the parent, or they are not called final. Without CAP_SYS_PTRACE setuid programs run without their privileges ([`Note`]).
 
 mod adopt;
 mod call;

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::parse::{self, Io, Sched, Stat, Status};
 use crate::model::Bytes;
@@ -96,6 +97,22 @@ impl Proc {
     /// CPU time and waiting time of one thread.
     pub fn sched(&mut self, tid: u32) -> Option<Sched> {
         parse::sched(self.read(format_args!("{tid}/schedstat")).ok()?)
+    }
+
+    /// Waits until a process that has ended has also left its CPU, for at most
+    /// about `limit`; says whether it has.
+    ///
+    /// /proc/PID/syscall waits for that (`task_current_syscall`), unless the last
+    /// switch has not begun yet: then it says `running`.
+    pub fn settles(&mut self, pid: u32, limit: Duration) -> bool {
+        let begin = Instant::now();
+        loop {
+            match self.read(format_args!("{pid}/syscall")) {
+                Ok(text) if !text.starts_with(b"running") => return true,
+                Ok(_) if begin.elapsed() < limit => std::thread::yield_now(),
+                _ => return false,
+            }
+        }
     }
 
     pub fn loginuid(&mut self, tid: u32) -> Option<u32> {

@@ -4,7 +4,7 @@
 use super::call;
 use super::tracer::Tracer;
 use crate::model::time::boot_ns;
-use crate::model::{Event, Signal, SignalBy};
+use crate::model::{Comm, Event, ProcId, Signal, SignalBy};
 
 /// Signals whose default action leaves the process alive.
 const HARMLESS: [i32; 8] = [
@@ -17,6 +17,9 @@ const HARMLESS: [i32; 8] = [
     libc::SIGTTIN,
     libc::SIGTTOU,
 ];
+
+/// So many that have ended are remembered.
+const SENDERS: usize = 64;
 
 impl Tracer {
     /// `tid` is about to take `signal`, which is passed on in any case.
@@ -46,17 +49,12 @@ impl Tracer {
         let (by, sender) = if info.si_code <= 0 {
             // SAFETY: with these codes the kernel fills the sender's pid in.
             let pid = unsafe { info.si_pid() };
-            (
-                SignalBy::Process,
-                u32::try_from(pid).ok().and_then(|pid| self.identify(pid)),
-            )
+            let sender = u32::try_from(pid).ok().and_then(|pid| self.sender(pid));
+            (SignalBy::Process, sender)
         } else {
             (SignalBy::Kernel, None)
         };
-        let sender_comm = sender.and_then(|s| match self.groups.get(&s.pid) {
-            Some(group) => Some(group.comm),
-            None => self.proc.stat(s.pid).map(|s| s.comm),
-        });
+        let (sender, sender_comm) = sender.unzip();
         let event = Signal {
             ts: boot_ns(),
             cpu: None,
@@ -67,5 +65,28 @@ impl Tracer {
             target,
         };
         self.out.push(Event::Signal(Box::new(event)));
+    }
+
+    /// Who sent a signal. It may have ended since.
+    fn sender(&mut self, pid: u32) -> Option<(ProcId, Comm)> {
+        if let Some(group) = self.groups.get(&pid) {
+            return Some((group.id, group.comm));
+        }
+        let ended = self.ended.iter().rev().find(|(id, _)| id.pid == pid);
+        if let Some(ended) = ended {
+            return Some(*ended);
+        }
+        let id = self.identify(pid)?;
+        Some((id, self.proc.stat(pid)?.comm))
+    }
+
+    /// Remembers those that have just ended, for the signals that they sent.
+    pub(super) fn remember(&mut self, id: ProcId, comm: Comm) {
+        if self.options.signals {
+            if self.ended.len() >= SENDERS {
+                self.ended.pop_front();
+            }
+            self.ended.push_back((id, comm));
+        }
     }
 }

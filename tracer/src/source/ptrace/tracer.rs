@@ -1,5 +1,6 @@
 //! The loop that serves every stop of every tracee.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,6 +20,10 @@ use crate::model::{Bytes, Comm, Event, Precision, ProcId};
 
 /// How long ends that have happened already are collected after the command's own.
 const DRAIN: Duration = Duration::from_millis(20);
+
+/// How long a process that has ended may take to leave its CPU before its totals
+/// are taken as they are, and not called final.
+const SETTLE: Duration = Duration::from_micros(500);
 
 /// With it in its tracer, a setuid program keeps its privileges
 /// (`ptracer_capable`, kernel/ptrace.c).
@@ -42,6 +47,8 @@ pub struct Tracer {
     pub(super) creator_died: bool,
     /// Resources of processes that ended after the parent that is known of them.
     pub(super) stray: Rusage,
+    /// The last that have ended, where senders of signals are asked for.
+    pub(super) ended: VecDeque<(ProcId, Comm)>,
     /// Programs that were found to run without their privileges.
     pub(super) unprivileged: FxHashSet<Bytes>,
     /// The tracer has no privileges that its tracees could keep.
@@ -94,6 +101,7 @@ impl Tracer {
             early: FxHashMap::default(),
             creator_died: false,
             stray: Rusage::default(),
+            ended: VecDeque::new(),
             unprivileged: FxHashSet::default(),
             ordinary,
             loginuid: None,
@@ -146,8 +154,8 @@ impl Tracer {
     pub fn run(mut self) {
         loop {
             // Events go out before the tracees' silence begins, and together otherwise.
-            match call::wait(self.out.is_empty() && !self.creator_died) {
-                Ok(Some(report)) => self.serve(&report),
+            match call::peek(self.out.is_empty() && !self.creator_died) {
+                Ok(Some((tid, ended))) => self.take(tid, ended),
                 Ok(None) => {
                     if std::mem::take(&mut self.creator_died) {
                         self.resolve();
@@ -173,12 +181,25 @@ impl Tracer {
     fn drain(&mut self) {
         let until = Instant::now() + DRAIN;
         while Instant::now() < until
-            && let Ok(Some(report)) = call::wait(false)
+            && let Ok(Some((tid, ended))) = call::peek(false)
         {
-            self.serve(&report);
+            self.take(tid, ended);
         }
         self.resolve();
         self.find_untraced();
+    }
+
+    /// Takes the report of a task and serves it. One that has ended is given the
+    /// moment that it needs to leave its CPU: what it costs until then counts too,
+    /// and its parent cannot wait for it before.
+    fn take(&mut self, tid: u32, ended: bool) {
+        let is_process = self.tasks.get(&tid).is_none_or(|t| t.tgid == tid);
+        let complete = ended && is_process && self.proc.settles(tid, SETTLE);
+        // Otherwise it was killed meanwhile or goes on, and reports again.
+        if let Ok(Some(mut report)) = call::take(tid) {
+            report.complete = complete;
+            self.serve(&report);
+        }
     }
 
     pub(super) fn serve(&mut self, report: &Report) {
@@ -190,7 +211,7 @@ impl Tracer {
         }
         match Stop::new(report.status) {
             Stop::End(status) => {
-                self.on_end(tid, status, &report.rusage);
+                self.on_end(status, report);
                 self.creator_died = !self.pending.is_empty();
             }
             Stop::Signal(signal) => {

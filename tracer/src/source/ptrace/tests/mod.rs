@@ -2,6 +2,7 @@
 
 mod fixture;
 mod process;
+mod settle;
 mod signals;
 mod threads;
 mod totals;
