@@ -165,6 +165,6 @@ fn other_invocations() {
     completions(shell, &mut script).unwrap();
     assert!(String::from_utf8(script).unwrap().contains("--ring-size"));
     let mut page = Vec::new();
-    man(&mut page).unwrap();
+    man(None, &mut page).unwrap();
     assert!(String::from_utf8(page).unwrap().contains(".TH tracer"));
 }
