@@ -35,7 +35,8 @@ pub fn add(key: &Key, value: &Tracked) {
 /// capture began, and that the iterator has not come to yet.
 #[inline(always)]
 pub fn adopt(key: &Key, task: Task, flags: impl FnOnce() -> u64) -> Option<*mut Tracked> {
-    if !has(opt::ALL) && !(has(opt::TREES) && seeding() == seeding::ALL && descends(task)) {
+    let of_a_tree = || has(opt::TREES) && seeding() == seeding::ALL && descends(task);
+    if !(has(opt::ALL) || of_a_tree()) {
         return None;
     }
     let mut value = Tracked::BEFORE;

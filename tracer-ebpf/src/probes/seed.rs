@@ -154,5 +154,5 @@ fn tell(seq: *mut seq_file, v: &View, key: &Key) -> bool {
 #[inline(always)]
 fn is_named(task: Task) -> bool {
     let pid = task.pid_for_current();
-    NAMED.get_ptr(&pid).is_some()
+    NAMED.get_ptr(pid).is_some()
 }
