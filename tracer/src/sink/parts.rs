@@ -87,13 +87,14 @@ impl Parts {
         else {
             return false;
         };
-        let bytes = |output: &Status| match output.part() {
-            (part, bytes) if part == self.part => {
-                bytes + if plain { output.waiting() as u64 } else { 0 }
+        let bytes = |output: &Status| {
+            // In this order: what is written meanwhile counts twice rather than not at all.
+            let waiting = if plain { output.waiting() as u64 } else { 0 };
+            match output.part() {
+                (part, bytes) if part == self.part => bytes + waiting,
+                // It has not come to the present file yet.
+                _ => waiting,
             }
-            // It has not come to the present file yet.
-            _ if plain => output.waiting() as u64,
-            _ => 0,
         };
         let bytes: u64 = self.outputs.iter().map(|o| bytes(o)).sum();
         bytes.saturating_add(slack) >= size

@@ -9,7 +9,10 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -68,9 +71,9 @@ impl Status {
         }
     }
 
-    /// Bytes that wait, whatever for.
+    /// Bytes that wait, whatever for. What waits no longer is in [`Self::part`] by then.
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
+        self.waiting.load(Acquire)
     }
 
     /// Bytes written to all files.
@@ -85,7 +88,7 @@ impl Status {
 
     /// The number of the part that is being written, from 0, and its bytes so far.
     pub fn part(&self) -> (u64, u64) {
-        let part = self.part.load(std::sync::atomic::Ordering::Acquire);
+        let part = self.part.load(Acquire);
         (part, self.part_bytes.load(Relaxed))
     }
 
@@ -106,7 +109,7 @@ impl Status {
 
     pub(super) fn next_part(&self) {
         self.part_bytes.store(0, Relaxed);
-        self.part.fetch_add(1, std::sync::atomic::Ordering::Release);
+        self.part.fetch_add(1, Release);
     }
 
     pub(super) fn drop_records(&self, records: u64) {
@@ -270,7 +273,7 @@ impl<C: Chunk> Queue<C> {
     pub fn done(&self, bytes: usize, chunk: Option<C>) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
-        self.status.waiting.store(state.bytes, Relaxed);
+        self.status.waiting.store(state.bytes, Release);
         if state.spare.len() < SPARE {
             state.spare.extend(chunk);
         }
