@@ -6,7 +6,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::{build, paths, process};
 
@@ -69,10 +69,51 @@ pub fn deb() -> Result<PathBuf> {
     let out = fresh(&dist.join("deb"))?.join("tracer.deb");
     let mut deb = Command::new(cargo_deb()?);
     deb.current_dir(paths::root())
-        .args(["--package", "tracer", "--no-build", "--output"])
+        .args(["--package", "tracer", "--no-build", "--strip", "--output"])
         .arg(&out);
     process::run_quietly(&mut deb)?;
+    check(&out)?;
     Ok(out)
+}
+
+/// What the package must hold, each of which a user would miss.
+const CONTENTS: [&str; 10] = [
+    "usr/bin/tracer",
+    "usr/lib/systemd/system/tracer.service",
+    "etc/tracer/tracer.toml",
+    "usr/share/man/man1/tracer.1.gz",
+    "usr/share/man/man1/tracer-record.1.gz",
+    "usr/share/bash-completion/completions/tracer",
+    "usr/share/zsh/vendor-completions/_tracer",
+    "usr/share/fish/vendor_completions.d/tracer.fish",
+    "usr/share/doc/tracer/copyright",
+    "usr/share/doc/tracer/grafana.json",
+];
+
+/// Unpacks the package into a root of its own, and runs what is in it.
+fn check(deb: &Path) -> Result<()> {
+    let root = tempfile::tempdir()?;
+    process::run_quietly(Command::new("dpkg-deb").arg("-x").arg(deb).arg(root.path()))?;
+    for path in CONTENTS {
+        let file = fs::metadata(root.path().join(path))
+            .with_context(|| format!("{path} is missing in {}", deb.display()))?;
+        if file.len() == 0 {
+            bail!("{path} is empty in {}", deb.display());
+        }
+    }
+    let tracer = root.path().join("usr/bin/tracer");
+    let version = process::output(Command::new(&tracer).arg("--version"))?;
+    if !version.contains(env!("CARGO_PKG_VERSION")) {
+        bail!("the packaged program says that it is {version}");
+    }
+    // That its file of options is understood; nothing is recorded.
+    let config = root.path().join("etc/tracer/tracer.toml");
+    process::run_quietly(
+        Command::new(&tracer)
+            .args(["record", "--config"])
+            .arg(config)
+            .arg("--help"),
+    )
 }
 
 /// cargo-deb, built into the cache unless it is there.

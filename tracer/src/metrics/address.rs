@@ -85,7 +85,15 @@ mod tests {
             let error = text.parse::<Address>().expect_err(text);
             assert_eq!(error, AddressError::Open(text.into()));
         }
-        for text in ["", "-1", "65536", "host:9435", "1.2.3.4", "::1:x", "9435 x"] {
+        for text in [
+            "",
+            "-1",
+            "65536",
+            "host:9435",
+            "1.2.3.4",
+            "[::1]:x",
+            "9435 x",
+        ] {
             let error = text.parse::<Address>().expect_err(text).to_string();
             assert!(error.contains("9435"), "{error}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Bytes, Comm, Event, Exec, Field, ProcId, Signal, Usage};
+use super::{Bytes, Comm, Event, Exec, Field, Owner, ProcId, Signal, Usage};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +73,12 @@ pub struct Process {
 }
 
 impl Process {
+    /// Whose it is, as its cgroup's path says.
+    pub fn owner(&self) -> Owner<'_> {
+        let path = self.cgroup.as_ref().and_then(Field::value);
+        path.map(|p| Owner::of(p.as_slice())).unwrap_or_default()
+    }
+
     pub fn wall_ns(&self) -> Option<u64> {
         self.end.map(|e| e.saturating_sub(self.id.start))
     }

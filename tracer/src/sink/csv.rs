@@ -131,6 +131,16 @@ const PROGRAM: &[Column] = &[
         c.text(exec(p).and_then(|e| e.tty.as_ref()).map(Bytes::as_slice))
     }),
     ("cgroup", |c, p| c.field(p.cgroup.as_ref())),
+    ("unit", |c, p| c.text(p.owner().unit)),
+    ("user_unit", |c, p| c.text(p.owner().user_unit)),
+    ("slice", |c, p| c.text(p.owner().slice)),
+    ("container", |c, p| {
+        c.text(p.owner().container.map(|c| c.id))
+    }),
+    ("container_runtime", |c, p| {
+        c.value(p.owner().container.and_then(|c| c.runtime));
+    }),
+    ("pod", |c, p| c.text(p.owner().pod.as_deref())),
     ("by_kernel", |c, p| c.value(exec(p).map(|e| e.by_kernel))),
 ];
 

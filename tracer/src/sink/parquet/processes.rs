@@ -32,6 +32,10 @@ fn value(p: &Process, field: fn(&Exec) -> &Field<Bytes>) -> Option<&[u8]> {
     field(exec(p)?).value().map(Bytes::as_slice)
 }
 
+fn cgroup(p: &Process) -> Option<&[u8]> {
+    p.cgroup.as_ref()?.value().map(Bytes::as_slice)
+}
+
 fn argv(p: &Process) -> Option<&Args> {
     exec(p)?.argv.value()
 }
@@ -142,13 +146,20 @@ const PROGRAM: &[Def] = &[
     ("pgid", Int, |c, p, _| c.int(exec(p).and_then(|e| e.pgid))),
     ("tty", Text, |c, p, _| c.text(tty(p))),
     ("tty_bytes", Blob, |c, p, _| c.blob(tty(p))),
-    ("cgroup", Text, |c, p, _| c.text(value(p, |e| &e.cgroup))),
-    ("cgroup_bytes", Blob, |c, p, _| {
-        c.blob(value(p, |e| &e.cgroup));
+    ("cgroup", Text, |c, p, _| c.text(cgroup(p))),
+    ("cgroup_bytes", Blob, |c, p, _| c.blob(cgroup(p))),
+    ("cgroup_state", Text, |c, p, _| c.state(p.cgroup.as_ref())),
+    ("unit", Text, |c, p, _| c.text(p.owner().unit)),
+    ("user_unit", Text, |c, p, _| c.text(p.owner().user_unit)),
+    ("slice", Text, |c, p, _| c.text(p.owner().slice)),
+    ("container", Text, |c, p, _| {
+        c.text(p.owner().container.map(|c| c.id));
     }),
-    ("cgroup_state", Text, |c, p, _| {
-        c.state(exec(p).map(|e| &e.cgroup));
+    ("container_runtime", Text, |c, p, _| {
+        let runtime = p.owner().container.and_then(|c| c.runtime);
+        c.text(runtime.map(str::as_bytes));
     }),
+    ("pod", Text, |c, p, _| c.text(p.owner().pod.as_deref())),
     ("by_kernel", Bool, |c, p, _| {
         c.bool(exec(p).map(|e| e.by_kernel));
     }),
