@@ -1,25 +1,23 @@
 //! From a source's events to the sinks: order, process table, rows, counts.
 
+mod outside;
+
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashSet;
 
-use crate::metrics::{Counters, Figures, OutputFigures};
+use crate::metrics::Figures;
 use crate::model::time::boot_ns;
-use crate::model::{End, Event, Exit, LossKind, LossPlace, Lost, Meta, ProcId, Process, Usage};
+use crate::model::{End, Event, Exit, Meta, ProcId, Process, Usage};
 use crate::sink::{Sink, Stats};
-use crate::source::{Drained, Fill};
+use crate::source::Drained;
 use crate::state::{Reorder, Table};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 
 /// The source is not read while a sink is this far behind, bytes: what is lost
 /// then is lost in the kernel's buffer, where it is counted.
 const BACKLOG: usize = 32 << 20;
-
-/// Name of the output that only counts.
-const COUNTERS: &str = "metrics";
 
 /// An output and the name that its errors are reported under.
 struct Slot {
@@ -81,16 +79,6 @@ impl Pipeline {
             sink: Some(sink),
             stats: Stats::default(),
         });
-    }
-
-    /// Shows `figures` the state of the capture from now on.
-    pub fn watch(&mut self, figures: Arc<Figures>) {
-        self.add(COUNTERS, Box::new(Counters(Arc::clone(&figures))));
-        self.figures = Some(figures);
-    }
-
-    pub fn figures(&self) -> Option<&Figures> {
-        self.figures.as_deref()
     }
 
     pub fn begin(&mut self, meta: &Meta) {
@@ -167,50 +155,6 @@ impl Pipeline {
     pub fn flush(&mut self) {
         each(&mut self.sinks, &mut self.failed, |s| s.flush());
         self.take_lost(self.applied);
-    }
-
-    /// Puts what outputs had to drop into the stream, at `ts`.
-    fn take_lost(&mut self, ts: u64) {
-        let lost = |slot: &mut Slot| slot.sink.as_mut().map_or(0, |s| s.take_lost());
-        let count = self.sinks.iter_mut().map(lost).sum();
-        if count > 0 {
-            let lost = Event::Lost(Lost {
-                ts,
-                cpu: None,
-                place: LossPlace::Sink,
-                kind: LossKind::Any,
-                count,
-            });
-            self.apply(&lost);
-        }
-    }
-
-    /// Shows those who watch how things stand; `fill` is asked only if there are any.
-    pub fn show(&mut self, fill: impl FnOnce() -> Option<Fill>) {
-        let Some(figures) = &self.figures else {
-            return;
-        };
-        for (figure, n) in [
-            (&figures.alive, self.table.running()),
-            (&figures.ending, self.table.ending()),
-            (&figures.reorder, self.reorder.len()),
-        ] {
-            figure.store(n as u64, Ordering::Relaxed);
-        }
-        if let Some(fill) = fill() {
-            figures.set_buffer(fill);
-        }
-        let outputs = self.sinks.iter_mut().filter(|slot| slot.name != COUNTERS);
-        figures.set_outputs(outputs.map(|slot| {
-            let sink = slot.sink.as_ref();
-            slot.stats = sink.map_or(slot.stats, |s| s.stats());
-            OutputFigures {
-                name: slot.name.clone(),
-                waiting: sink.map_or(0, |s| slot.stats.waiting.max(s.backlog() as u64)),
-                stats: slot.stats,
-                failed: sink.is_none(),
-            }
-        }));
     }
 
     /// Begins the next file of every output that goes to one after the other. Says

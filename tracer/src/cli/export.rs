@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+#[cfg(feature = "otlp")]
 use super::value;
 use crate::metrics::Address;
 #[cfg(feature = "otlp")]

@@ -79,11 +79,11 @@ pub(super) fn max_argv(text: &str) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("{text} is too large"))
 }
 
-/// Smallest queue: a batch of long command lines.
-const MIN_QUEUE: u64 = 1 << 20;
-
 /// Memory of a queue.
+#[cfg(feature = "otlp")]
 pub(super) fn queue(text: &str) -> Result<usize, String> {
+    /// A batch of long command lines.
+    const MIN_QUEUE: u64 = 1 << 20;
     let bytes = size(text)?;
     if bytes < MIN_QUEUE {
         return Err(format!(

@@ -1,6 +1,8 @@
 //! JSON Lines, schema 1: one object a line, described by
 //! `docs/events.schema.json`. What is not known is `null`, never zero.
 
+mod owner;
+
 use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,8 +11,8 @@ use super::json::{Key, Object, key};
 use super::names::{errno_name, signal_name};
 use super::output::Output;
 use crate::model::{
-    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Field, Fork, Lost, Meta, Owner, Precision,
-    ProcId, Process, Seed, Signal, SignalBy, Status, Usage,
+    Bytes, Comm, End, Event, Exec, ExecFailed, Exit, Fork, Lost, Meta, Precision, ProcId, Process,
+    Seed, Signal, SignalBy, Status, Usage,
 };
 
 /// Version of the format: raised when a member changes its meaning or goes.
@@ -177,32 +179,8 @@ fn exec(buf: &mut Vec<u8>, e: &Exec) {
     o.opt(key!("gid"), e.gid);
     o.opt(key!("ns_pid"), e.ns_pid);
     o.opt(key!("old_tid"), e.old_tid);
-    cgroup(&mut o, &e.cgroup);
+    owner::cgroup(&mut o, &e.cgroup);
     o.end_line();
-}
-
-/// The path, and whose it is; of the latter only what the path names.
-fn cgroup(o: &mut Object<'_>, cgroup: &Field<Bytes>) {
-    o.field(key!("cgroup"), cgroup);
-    let Some(path) = cgroup.value() else {
-        return;
-    };
-    let owner = Owner::of(path.as_slice());
-    let container = owner.container.as_ref();
-    for (key, name) in [
-        (key!("unit"), owner.unit),
-        (key!("user_unit"), owner.user_unit),
-        (key!("slice"), owner.slice),
-        (key!("container"), container.map(|c| c.id)),
-        (key!("pod"), owner.pod.as_deref()),
-    ] {
-        if let Some(name) = name {
-            o.bytes(key, name);
-        }
-    }
-    if let Some(runtime) = container.and_then(|c| c.runtime) {
-        o.str(key!("container_runtime"), runtime);
-    }
 }
 
 /// What an exec says of the program, for its own line and that of the process.
@@ -347,7 +325,7 @@ fn seed(buf: &mut Vec<u8>, e: &Seed) {
     o.field(key!("exe"), &e.exe);
     o.args(key!("argv"), &e.argv);
     o.opt(key!("uid"), e.uid);
-    cgroup(&mut o, &e.cgroup);
+    owner::cgroup(&mut o, &e.cgroup);
     o.bool(key!("kthread"), e.kthread);
     o.end_line();
 }
@@ -387,7 +365,7 @@ pub fn process(buf: &mut Vec<u8>, p: &Process) {
         p.ns_pid.or_else(|| exec.and_then(|e| e.ns_pid)),
     );
     match &p.cgroup {
-        Some(cgroup) => self::cgroup(&mut o, cgroup),
+        Some(cgroup) => owner::cgroup(&mut o, cgroup),
         None => o.null(key!("cgroup")),
     }
     status(&mut o, p.status);
