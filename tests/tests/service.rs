@@ -280,15 +280,15 @@ fn the_manager_hears_of_the_beginning_the_going_on_and_the_end() {
         let n = manager.recv(&mut text).expect("a message in time");
         String::from_utf8_lossy(&text[..n]).into_owned()
     };
-    let running = trace
+    let mut running = trace
         .setup(move |c| {
             c.env("NOTIFY_SOCKET", socket)
                 .env("WATCHDOG_USEC", "400000");
         })
         .start();
     assert!(hear().contains("READY=1"));
-    // What runs now is seen.
-    assert!(running.so_far().contains("\"type\":\"meta\""));
+    // What was told the outputs before that is on its way.
+    running.await_recording();
     for _ in 0..3 {
         assert!(hear().contains("WATCHDOG=1"));
     }
