@@ -108,29 +108,11 @@ fn check(deb: &Path) -> Result<()> {
     }
     // That its file of options is understood; nothing is recorded.
     let config = root.path().join("etc/tracer/tracer.toml");
-    process::run_quietly(
+    process::output(
         Command::new(&tracer)
             .args(["record", "--config"])
             .arg(config)
             .arg("--help"),
-    )
-}
-
-/// cargo-deb, built into the cache unless it is there.
-fn cargo_deb() -> Result<PathBuf> {
-    let root = paths::cache()?.join("cargo-deb");
-    let program = root.join("bin/cargo-deb");
-    if program.is_file() {
-        return Ok(program);
-    }
-    if process::on_path("cargo-deb") {
-        return Ok("cargo-deb".into());
-    }
-    let mut install = process::cargo();
-    install
-        .args(["install", "cargo-deb", "--version", DEB_VERSION])
-        .args(["--locked", "--no-default-features", "--root"])
-        .arg(&root);
-    process::run(&mut install)?;
-    Ok(program)
+    )?;
+    Ok(())
 }
