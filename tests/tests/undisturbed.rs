@@ -1,6 +1,6 @@
 //! The command runs as it would under time(1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -426,6 +426,28 @@ fn an_interactive_shell_works() {
     assert_eq!(status.code(), Some(17), "{screen}");
     assert!(screen.contains("done-42"), "{screen}");
     assert!(!screen.contains("no job control"), "{screen}");
+}
+
+/// Those that die while they create others: nobody is left hanging, and whoever
+/// was created has an end.
+#[test]
+fn processes_that_are_killed_while_they_create_others() {
+    require!(source);
+    let n = tracer_tests::host::scaled(200).to_string();
+    let outcome = Trace::fixture("mayhem", [n])
+        .option("--wait-all")
+        .run()
+        .expect_code(0);
+    let capture = outcome.capture();
+    // A ptracer may not learn who created a process before its creator is killed.
+    if capture.backend() != "ptrace" {
+        assert_eq!(capture.lost_at_all(), 0, "{outcome}");
+    }
+    let ended: BTreeSet<u64> = capture.ends().map(|e| e.num("pid")).collect();
+    for fork in capture.of("fork") {
+        assert!(ended.contains(&fork.num("child_pid")), "no end: {fork}");
+    }
+    assert!(capture.of("process").all(|p| !p.flag("running")));
 }
 
 /// Two tracers at once do not see each other's commands.

@@ -1,12 +1,45 @@
 //! New tasks: from their creator's event or, where that never comes, from /proc.
 
+use super::call::Report;
 use super::group::Task;
 use super::tracer::{Tracer, resume};
 use crate::model::time::boot_ns;
 use crate::model::{Args, Field};
 use crate::model::{Event, Fork, LossKind, LossPlace, Lost, Precision, ProcId, Reason, Seed};
 
+/// A task that its creator has not told of yet.
+#[derive(Default)]
+pub struct Pending {
+    reports: Vec<Report>,
+    /// The parent at its first report: if the creator dies, it will be another one.
+    parent: Option<ProcId>,
+}
+
 impl Tracer {
+    /// Keeps what a task reported that was quicker than its creator, which names its
+    /// process and parent.
+    pub(super) fn wait_for_creator(&mut self, report: &Report) {
+        if !self.pending.contains_key(&report.tid) {
+            let stat = self.proc.stat(report.tid).filter(|s| !s.thread);
+            let parent = stat.and_then(|s| self.groups.get(&s.ppid)).map(|g| g.id);
+            let reports = Vec::new();
+            self.pending.insert(report.tid, Pending { reports, parent });
+        }
+        if let Some(pending) = self.pending.get_mut(&report.tid) {
+            pending.reports.push(*report);
+        }
+    }
+
+    /// Takes in the children of a process that ends and has not told of them.
+    pub(super) fn resolve_children(&mut self, parent: u32) {
+        let of = |p: &Pending| p.parent.is_some_and(|id| id.pid == parent);
+        let children = self.pending.iter().filter(|(_, p)| of(p));
+        let children: Vec<u32> = children.map(|(child, _)| *child).collect();
+        for child in children {
+            self.resolve_one(child);
+        }
+    }
+
     /// `creator` stands at the event that tells of `child`.
     pub(super) fn on_fork(&mut self, creator: u32, child: u32) {
         if let Some(start) = self.early.remove(&child) {
@@ -23,17 +56,21 @@ impl Tracer {
     /// Takes in tasks whose creator was killed before it could tell of them.
     pub(super) fn resolve(&mut self) {
         while let Some(child) = self.pending.keys().next().copied() {
-            self.adopt(None, child);
-            if let Some(task) = self.tasks.get(&child) {
-                self.early.insert(child, task.start);
-            }
-            self.replay(child);
+            self.resolve_one(child);
         }
+    }
+
+    fn resolve_one(&mut self, child: u32) {
+        self.adopt(None, child);
+        if let Some(task) = self.tasks.get(&child) {
+            self.early.insert(child, task.start);
+        }
+        self.replay(child);
     }
 
     /// Serves what a task had reported before it was known.
     fn replay(&mut self, child: u32) {
-        let reports = self.pending.remove(&child).unwrap_or_default();
+        let Pending { reports, .. } = self.pending.remove(&child).unwrap_or_default();
         if self.tasks.contains_key(&child) {
             reports.iter().for_each(|r| self.serve(r));
         } else {
@@ -94,8 +131,21 @@ impl Tracer {
             precision,
         };
         // The parent is the one that getppid names: with CLONE_PARENT not the creator.
-        let parent_pid = stat.as_ref().map(|s| s.ppid).or(creator_tgid);
-        let parent = parent_pid.and_then(|pid| self.identify(pid));
+        let seen = self.pending.get(&child).and_then(|p| p.parent);
+        let now = stat.as_ref().map(|s| s.ppid).or(creator_tgid);
+        let parent_pid = match (creator_tgid, seen) {
+            (None, Some(seen)) => Some(seen.pid),
+            // It was killed meanwhile, and another one has taken the child in.
+            (Some(tgid), _) if !now.is_some_and(|pid| self.could_be_parent(pid, tgid)) => {
+                Some(tgid)
+            }
+            _ => now,
+        };
+        let mut parent = parent_pid.and_then(|pid| self.identify(pid));
+        if creator.is_none() {
+            // Whoever is none of ours has only taken it in.
+            parent = seen.or_else(|| parent.filter(|p| self.groups.contains_key(&p.pid)));
+        }
         let comm = stat.as_ref().map(|s| s.comm);
         let mut inherited = Field::Missing(Reason::Gone);
         let mut parent_comm = None;
@@ -112,7 +162,16 @@ impl Tracer {
             group.cgroup = inherited;
             (group.uid, group.gid) = (uid, gid);
         }
-        let Some(parent) = parent else { return };
+        let Some(parent) = parent else {
+            self.out.push(Event::Lost(Lost {
+                ts,
+                cpu: None,
+                place: LossPlace::Table,
+                kind: LossKind::Fork,
+                count: 1,
+            }));
+            return;
+        };
         let fork = Fork {
             ts,
             cpu: None,
@@ -127,6 +186,13 @@ impl Tracer {
             kthread: false,
         };
         self.out.push(Event::Fork(fork));
+    }
+
+    /// Whether a child that `creator` has just made can have this parent: one of ours,
+    /// or with CLONE_PARENT the creator's own.
+    fn could_be_parent(&self, pid: u32, creator: u32) -> bool {
+        let of_creator = self.groups.get(&creator).and_then(|g| g.orig_parent);
+        self.groups.contains_key(&pid) || of_creator.is_some_and(|p| p.pid == pid)
     }
 
     /// Reports children of the processes that still run which were created with

@@ -56,9 +56,22 @@ pub fn listen(tid: u32) -> io::Result<()> {
     request(libc::PTRACE_LISTEN, tid, 0)
 }
 
-/// The number that goes with a ptrace event: the new task's tid, the exit
-/// status, the former tid of a thread that called execve.
-pub fn event_message(tid: u32) -> io::Result<u64> {
+/// The number that goes with one of the ptrace `events`, at which `tid` stands: the
+/// new task's tid, the former tid of a thread that called execve. ESRCH also where it
+/// was killed meanwhile and has gone on to its exit stop, whose number is its status.
+pub fn event_message(tid: u32, events: &[i32]) -> io::Result<u64> {
+    let message = any_message(tid)?;
+    // A stop only ever gives way to a later one: after the number it is looked at
+    // which one it was.
+    let event = signal_info(tid)?.si_code >> 8;
+    if events.contains(&event) {
+        Ok(message)
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    }
+}
+
+fn any_message(tid: u32) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     let null = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: PTRACE_GETEVENTMSG writes one unsigned long to `data`, which

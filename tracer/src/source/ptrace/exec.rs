@@ -21,7 +21,7 @@ impl Tracer {
         let former = if alone {
             None
         } else {
-            call::event_message(pid).ok()
+            call::event_message(pid, &[libc::PTRACE_EVENT_EXEC]).ok()
         };
         let former = former
             .and_then(|tid| u32::try_from(tid).ok())

@@ -1,5 +1,12 @@
 //! What a wait status of a seized tracee means.
 
+/// The events of [`Stop::Fork`].
+pub const FORKS: [i32; 3] = [
+    libc::PTRACE_EVENT_FORK,
+    libc::PTRACE_EVENT_VFORK,
+    libc::PTRACE_EVENT_CLONE,
+];
+
 /// Why a tracee was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -31,9 +38,7 @@ impl Stop {
             0 => Self::Signal(signal),
             libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Self::Trap,
             libc::PTRACE_EVENT_STOP => Self::Group(signal),
-            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                Self::Fork
-            }
+            event if FORKS.contains(&event) => Self::Fork,
             libc::PTRACE_EVENT_EXEC => Self::Exec,
             libc::PTRACE_EVENT_EXIT => Self::Exit,
             _ => Self::Other,

@@ -3,23 +3,31 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{mpsc, oneshot};
 
+use super::adopt::Pending;
 use super::call::{self, Report};
 use super::group::{Group, Task};
 use super::note::Notes;
 use super::outbox::Outbox;
 use super::proc::Proc;
 use super::rusage::Rusage;
-use super::stop::Stop;
+use super::stop::{FORKS, Stop};
 use super::{Options, PtraceError, RootEnd};
 use crate::model::{Bytes, Comm, Event, Precision, ProcId};
 
 /// How long ends that have happened already are collected after the command's own.
 const DRAIN: Duration = Duration::from_millis(20);
+
+/// How often, and for how long each time, a creator's event is waited for while a
+/// task that it created stands still. A leader that was killed tells nothing, and
+/// its end is not told before that of its threads.
+const PATIENCE: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// How long a process that has ended may take to leave its CPU before its totals
 /// are taken as they are, and not called final.
@@ -39,7 +47,7 @@ pub struct Tracer {
     /// By tgid. A pid is taken out at its end, before it can be used again.
     pub(super) groups: FxHashMap<u32, Group>,
     /// Reports of tasks whose creator has not told of them yet; they stand still.
-    pub(super) pending: FxHashMap<u32, Vec<Report>>,
+    pub(super) pending: FxHashMap<u32, Pending>,
     /// Tasks that were taken in before their creator's event, and their start:
     /// it may still come, even after their end.
     pub(super) early: FxHashMap<u32, u64>,
@@ -152,15 +160,24 @@ impl Tracer {
     /// the thread ends the kernel lets go of the others by itself, and in a
     /// gentler way than PTRACE_DETACH, which wants them stopped first.
     pub fn run(mut self) {
+        let mut patience = PATIENCE;
         loop {
             // Events go out before the tracees' silence begins, and together otherwise.
-            match call::peek(self.out.is_empty() && !self.creator_died) {
-                Ok(Some((tid, ended))) => self.take(tid, ended),
+            let block = self.out.is_empty() && !self.creator_died && self.pending.is_empty();
+            match call::peek(block) {
+                Ok(Some((tid, ended))) => {
+                    patience = PATIENCE;
+                    self.take(tid, ended);
+                }
                 Ok(None) => {
-                    if std::mem::take(&mut self.creator_died) {
+                    if std::mem::take(&mut self.creator_died) || patience == 0 {
                         self.resolve();
                     }
                     self.out.flush();
+                    if !self.pending.is_empty() {
+                        patience = patience.saturating_sub(1);
+                        thread::sleep(PAUSE);
+                    }
                 }
                 Err(e) if e.raw_os_error() == Some(libc::EINTR) => {}
                 // ECHILD: all have ended.
@@ -206,11 +223,12 @@ impl Tracer {
         let tid = report.tid;
         if !self.tasks.contains_key(&tid) {
             // It was quicker than its creator, which names its process and parent.
-            self.pending.entry(tid).or_default().push(*report);
+            self.wait_for_creator(report);
             return;
         }
         match Stop::new(report.status) {
             Stop::End(status) => {
+                self.resolve_children(tid);
                 self.on_end(status, report);
                 self.creator_died = !self.pending.is_empty();
             }
@@ -223,7 +241,7 @@ impl Tracer {
                 let _ = call::listen(tid);
             }
             Stop::Fork => {
-                let child = call::event_message(tid);
+                let child = call::event_message(tid, &FORKS);
                 // The child stands still; its creator need not.
                 resume(tid, 0);
                 if let Some(child) = child.ok().and_then(|c| u32::try_from(c).ok()) {
