@@ -335,7 +335,11 @@ fn a_kill_at_any_moment_costs_a_second_at_most() {
                 "round {round} {ending}: {} ms are missing",
                 before.saturating_sub(last) / 1_000_000
             );
-            seen.extend(now);
+            // The next start goes on after the last one. More would only make this slower.
+            for part in now.iter().filter(|p| **p != open) {
+                fs::remove_file(part).expect("a part of ours");
+            }
+            seen.push(open);
         }
         for part in parts(dir.path(), "run", ".parquet") {
             let bytes = fs::read(&part).expect("it is there");
