@@ -116,3 +116,22 @@ fn check(deb: &Path) -> Result<()> {
     )?;
     Ok(())
 }
+
+/// cargo-deb, built into the cache unless it is there.
+fn cargo_deb() -> Result<PathBuf> {
+    let root = paths::cache()?.join("cargo-deb");
+    let program = root.join("bin/cargo-deb");
+    if program.is_file() {
+        return Ok(program);
+    }
+    if process::on_path("cargo-deb") {
+        return Ok("cargo-deb".into());
+    }
+    let mut install = process::cargo();
+    install
+        .args(["install", "cargo-deb", "--version", DEB_VERSION])
+        .args(["--locked", "--no-default-features", "--root"])
+        .arg(&root);
+    process::run(&mut install)?;
+    Ok(program)
+}
