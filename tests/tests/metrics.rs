@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tracer_tests::run::Running;
@@ -169,9 +168,8 @@ fn promtool_has_nothing_to_object() {
 #[test]
 fn the_dashboard_asks_for_what_there_is() {
     require!(bpf);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/grafana.json");
-    let text = fs::read_to_string(&path).expect("the dashboard");
-    let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let text = include_str!("../../dist/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
     let exprs: Vec<&str> = panels
         .iter()

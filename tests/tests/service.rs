@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use tracer_tests::{Record, Trace, host, require};
 
+/// Compiled in, as the tests also run where the sources are not.
+const UNIT: &str = include_str!("../../dist/tracer.service");
+const CONFIGURATION: &str = include_str!("../../dist/tracer.toml");
+
 fn dist(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../dist")
@@ -27,8 +31,7 @@ fn analyze(args: &[&str]) -> String {
 
 /// Values of a setting of the unit.
 fn settings(name: &str) -> Vec<String> {
-    let unit = fs::read_to_string(dist("tracer.service")).expect("the unit");
-    let lines = unit
+    let lines = UNIT
         .lines()
         .filter_map(|l| l.strip_prefix(name)?.strip_prefix('='));
     lines.map(str::to_owned).collect()
@@ -56,7 +59,7 @@ fn the_unit_is_without_faults() {
     require!(systemd_analyze);
     // The program and the pages are where the package has them.
     let root = tempfile::tempdir().expect("a directory");
-    let unit = fs::read_to_string(dist("tracer.service")).expect("the unit");
+    let unit = UNIT;
     let program = root.path().join("tracer");
     fs::write(&program, "#!/bin/true\n").expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("changed");
@@ -70,7 +73,7 @@ fn the_unit_is_without_faults() {
 #[test]
 fn the_configuration_that_comes_with_it_is_understood() {
     require!(bpf);
-    let text = fs::read_to_string(dist("tracer.toml")).expect("the file");
+    let text = CONFIGURATION;
     let run = |text: &str| {
         let trace = Trace::bare();
         let logs = trace.path("logs");
@@ -89,7 +92,7 @@ fn the_configuration_that_comes_with_it_is_understood() {
         assert!(logs_of(&logs) > 0);
         outcome
     };
-    run(&text);
+    run(text);
     // What is commented out is no fault either, but for the receiver that is not there.
     let all: String = text
         .lines()
