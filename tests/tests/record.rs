@@ -467,7 +467,8 @@ fn forks_and_losses_are_what_the_kernel_counted() {
         let lost: u64 = lost.sum();
         assert_eq!(forks + lost, after - before, "{forks} forks, {lost} lost");
         assert!(after - before >= 2 * n);
-        assert_eq!(lost > 0, ring == "16K", "{lost} lost");
+        // The small one may be read in time where the reader is as fast as the storm.
+        assert!(lost == 0 || ring == "16K", "{lost} lost");
     }
 }
 
