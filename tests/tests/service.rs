@@ -133,7 +133,7 @@ fn bounded() -> Vec<String> {
 
 #[test]
 fn the_capabilities_of_the_unit_are_enough_and_most_go() {
-    require!(bpf, setpriv);
+    require!(bpf, setpriv, full_system);
     let mut running = Trace::record(["-a", "--signals", "--metrics", "0"])
         .backend(Some("ebpf"))
         .through(bounded())
@@ -179,7 +179,7 @@ fn the_capabilities_of_the_unit_are_enough_and_most_go() {
 
 #[test]
 fn the_file_systems_of_the_unit_are_enough() {
-    require!(bpf, setpriv, unshare);
+    require!(bpf, setpriv, unshare, full_system);
     let trace = Trace::record(["-a"]).backend(Some("ebpf"));
     let dir = trace.dir().to_string_lossy().into_owned();
     // As ProtectSystem=strict, ProtectKernelTunables=yes and ProtectControlGroups=yes have it.
