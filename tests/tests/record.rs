@@ -48,7 +48,9 @@ impl Beside {
     /// A line to its input.
     fn tell(&mut self, line: &str) {
         let input = self.0.stdin.as_mut().expect("a pipe");
-        writeln!(input, "{line}").expect("it reads");
+        // In one piece: after the first word it may have ended.
+        let line = format!("{line}\n");
+        input.write_all(line.as_bytes()).expect("it reads");
     }
 }
 
@@ -331,8 +333,7 @@ fn under_load_nobody_is_missing_or_doubled_where_proc_is_read() {
 
 #[test]
 fn trees_are_found_while_they_grow() {
-    // Known fault: in an emulated guest one that ends in the first milliseconds is missed now and then.
-    require!(ebpf_is_tested, root, full_system);
+    require!(ebpf_is_tested, root);
     let _alone = load();
     let mut longer = Trace::record(["-a", "--ring-size", "64M"]).start();
     longer.await_recording();
@@ -446,7 +447,7 @@ fn a_cgroup_with_those_below_it() {
 fn forks_and_losses_are_what_the_kernel_counted() {
     require!(ebpf_is_tested, root);
     let _alone = load();
-    for (ring, n) in [("32M", scaled(4000)), ("16K", scaled(20_000))] {
+    for (ring, n) in [("32M", scaled(4000)), ("4K", scaled(20_000))] {
         let options = ["-a", "--threads", "--kthreads", "--ring-size", ring];
         let mut running = Trace::record(options).start();
         running.await_recording();
@@ -468,8 +469,7 @@ fn forks_and_losses_are_what_the_kernel_counted() {
         let lost: u64 = lost.sum();
         assert_eq!(forks + lost, after - before, "{forks} forks, {lost} lost");
         assert!(after - before >= 2 * n);
-        // The small one may be read in time where the reader is as fast as the storm.
-        assert!(lost == 0 || ring == "16K", "{lost} lost");
+        assert_eq!(lost > 0, ring == "4K", "{lost} lost");
     }
 }
 

@@ -47,6 +47,7 @@ offsets! {
     task_fs = "task_struct" . "fs", optional;
     task_state = "task_struct" . "__state", optional;
     task_cgroups = "task_struct" . "cgroups", optional;
+    task_exit_state = "task_struct" . "exit_state", optional;
     task_exit_code = "task_struct" . "exit_code";
     task_utime = "task_struct" . "utime";
     task_stime = "task_struct" . "stime";

@@ -283,6 +283,16 @@ impl Task {
         off != NONE && unsafe { load::<u32>(self.0, off) } & TASK_NEW != 0
     }
 
+    /// Whether exit_notify() of kernel/exit.c, which comes after
+    /// sched_process_exit, has made it a zombie; `true` where this kernel does
+    /// not tell.
+    #[inline(always)]
+    pub fn is_zombie(self) -> bool {
+        let off = offset!(task_exit_state);
+        // SAFETY: as load().
+        off == NONE || unsafe { load::<u32>(self.0, off) } != 0
+    }
+
     /// Whether it has been reaped: `__unhash_process` of kernel/exit.c has taken
     /// its pid away.
     #[inline(always)]

@@ -7,6 +7,8 @@
 //! - A task is visible before sched_process_fork reports it, and does not run
 //!   (`TASK_NEW`) until after that. One that is new and not followed may have been
 //!   reported before the programs were attached, or is still to be: undecided.
+//! - One that is about to end has no living thread but still a record to come,
+//!   which is written only while its tree is being looked for: undecided, too.
 //! - The pass is within an RCU read section. A task that has not been released
 //!   (which comes before sched_process_free's grace period) gets its free after
 //!   it, so that what is added here will be removed again.
@@ -43,10 +45,16 @@ pub fn seed_task(ctx: *const u8) {
     let seq: *mut seq_file = unsafe { load(meta, 0) };
     let v = View::of(Task(task));
     let task = v.task;
-    if task.pid() != task.tgid() || v.signal.live() == 0 || task.is_released() {
+    if task.pid() != task.tgid() || task.is_released() {
         return;
     }
     let key = v.key();
+    if v.signal.live() == 0 {
+        if has(opt::TREES) && is_ending(&v) && tracked::find(&key).is_none() && is_of_trees(task) {
+            undecided();
+        }
+        return;
+    }
     let Some(process) = tracked::find(&key).or_else(|| begin(&v, &key)) else {
         return;
     };
@@ -69,20 +77,11 @@ pub fn seed_task(ctx: *const u8) {
 /// Follows a process from now on.
 #[inline(always)]
 fn begin(v: &View, key: &Key) -> Option<*mut Tracked> {
-    if has(opt::TREES) {
-        let wanted = match tracked::seeding() {
-            seeding::NAMED => is_named(v.task),
-            _ => tracked::descends(v.task),
-        };
-        if !wanted {
-            return None;
-        }
+    if has(opt::TREES) && !is_of_trees(v.task) {
+        return None;
     }
     if v.task.is_new() {
-        if let Some(state) = STATE.get_ptr_mut(0) {
-            // SAFETY: the one element of an array map; there is one reader of the iterator.
-            unsafe { (*state).undecided += 1 };
-        }
+        undecided();
         return None;
     }
     let mut value = Tracked::BEFORE;
@@ -148,6 +147,33 @@ fn tell(seq: *mut seq_file, v: &View, key: &Key) -> bool {
     let size = size_of::<SeedRecord>() as u32;
     // SAFETY: the record is as long as said.
     unsafe { bpf_seq_write(seq, (&raw const record).cast::<c_void>(), size) == 0 }
+}
+
+/// A further pass is wanted.
+#[inline(always)]
+fn undecided() {
+    if let Some(state) = STATE.get_ptr_mut(0) {
+        // SAFETY: the one element of an array map; there is one reader of the iterator.
+        unsafe { (*state).undecided += 1 };
+    }
+}
+
+/// Whether a process without a living thread may still be before its
+/// sched_process_exit: `live` is 0 from the beginning of do_exit() on, and up to
+/// Linux 6.15 its memory is given back in between. A leader that is a zombie may
+/// have ended before its last thread.
+#[inline(always)]
+fn is_ending(v: &View) -> bool {
+    !v.leader.is_zombie() || v.signal.nr_threads() > 1
+}
+
+/// Whether the process is in the trees that `-p` names, as far as is known now.
+#[inline(always)]
+fn is_of_trees(task: Task) -> bool {
+    match tracked::seeding() {
+        seeding::NAMED => is_named(task),
+        _ => tracked::descends(task),
+    }
 }
 
 /// Whether `-p` names the process.
