@@ -86,6 +86,7 @@ pub(super) fn totals_final(r: &FinalRecord, settings: &Settings) -> Event {
         id: subject(&r.h),
         threads: Some(r.totals.threads).filter(|n| *n != 0),
         usage: known_usage(&r.h, &r.totals, settings, true),
+        told_ns: Some((r.totals.prev_utime_ns, r.totals.prev_stime_ns)),
     }))
 }
 

@@ -168,6 +168,7 @@ impl Run {
             id: id(pid),
             threads: None,
             usage: Usage::default(),
+            told_ns: None,
         };
         self.send(&Event::Final(Box::new(totals)), pid);
     }

@@ -145,6 +145,8 @@ pub struct Final {
     pub id: ProcId,
     pub threads: Option<u64>,
     pub usage: Usage,
+    /// User and system time, ns, as the kernel last told somebody.
+    pub told_ns: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -327,6 +327,7 @@ pub fn every_event() -> Vec<Event> {
             id: child,
             threads: Some(1),
             usage: usage(),
+            told_ns: None,
         })),
         Event::Gone {
             ts: T0 + 20 * MS,

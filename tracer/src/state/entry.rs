@@ -7,6 +7,9 @@ use crate::model::{
     SignalBy, Usage,
 };
 
+/// More than a CPU needs from the end of a process to the next one, ns.
+const LAST_SWITCH_NS: u64 = 1_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -147,7 +150,21 @@ impl Entry {
     }
 
     pub fn totals_final(&mut self, e: &Final) {
-        merge(&mut self.process.usage, &e.usage);
+        let usage = &mut self.process.usage;
+        let at_end = usage.cpu_ns;
+        merge(usage, &e.usage);
+        // More than at the end, and hardly less than in all: told to whoever waited
+        // for the process, while another CPU was still on its way out of it
+        // (wait_task_zombie looks before __exit_signal does, kernel/exit.c).
+        if let (Some((user, system)), Some(at_end), Some(all)) = (e.told_ns, at_end, usage.cpu_ns)
+            && let told = user.saturating_add(system)
+            && (at_end + 1..all).contains(&told)
+            && all - told < LAST_SWITCH_NS
+        {
+            usage.utime_ns = Some(user);
+            usage.stime_ns = Some(system);
+            usage.cpu_ns = Some(told);
+        }
         self.process.threads = self.process.threads.max(e.threads);
     }
 

@@ -102,6 +102,7 @@ pub(super) fn final_of(ts: u64, id: ProcId, usage: Usage) -> Event {
         id,
         threads: None,
         usage,
+        told_ns: None,
     }))
 }
 
@@ -210,6 +211,26 @@ fn a_life_gives_one_row() {
         (id(1), None, false)
     );
     assert!(run.table.is_empty() && run.table.running() == 0);
+}
+
+#[test]
+fn what_wait4_was_told_after_the_end_counts() {
+    // Ends with 10 ns, has 1000 in the end.
+    for (told, cpu) in [
+        (None, 1000),
+        (Some((0, 0)), 1000),
+        (Some((10, 0)), 1000),
+        (Some((700, 90)), 790),
+        (Some((1000, 0)), 1000),
+    ] {
+        let mut run = Run::of([fork(1, id(1), id(2)), exit(100, id(2), 0)]);
+        let Event::Final(mut last) = final_of(200, id(2), usage(1000, true)) else {
+            unreachable!()
+        };
+        last.told_ns = told;
+        run.apply(&Event::Final(last));
+        assert_eq!(run.rows[0].usage.cpu_ns, Some(cpu), "{told:?}");
+    }
 }
 
 #[test]

@@ -169,6 +169,7 @@ impl Tracer {
             id: exit.id,
             threads: exit.threads,
             usage: exit.usage.clone(),
+            told_ns: None,
         });
         self.out.push(Event::Exit(Box::new(exit)));
         if let Some(last_word) = last_word {
