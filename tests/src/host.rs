@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::CString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::knows::{Answer, answer};
 
@@ -18,6 +19,13 @@ fn scale() -> u64 {
         .and_then(|s| s.parse().ok())
         .unwrap_or(1)
         .max(1)
+}
+
+/// Held by tests of one file that load the machine, or that must not wait for it:
+/// they would be in each other's way.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub fn in_vm() -> bool {

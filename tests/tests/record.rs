@@ -6,11 +6,10 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tracer_tests::cgroup::Cgroup;
-use tracer_tests::host::{in_vm, scaled, skipped};
+use tracer_tests::host::{alone, in_vm, scaled, skipped};
 use tracer_tests::run::Running;
 use tracer_tests::{Capture, Record, Trace, fixture, require};
 
@@ -66,12 +65,6 @@ impl Drop for Beside {
     }
 }
 
-/// Held by tests that load the machine: they would be in each other's way.
-fn load() -> MutexGuard<'static, ()> {
-    static LOAD: Mutex<()> = Mutex::new(());
-    LOAD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Waits for a child of `pid` and gives its number.
 fn child_of(pid: u64) -> u64 {
     loop {
@@ -124,7 +117,7 @@ fn a_time_ends_it() {
 #[test]
 fn a_number_of_events_ends_it() {
     require!(source, root);
-    let _alone = load();
+    let _alone = alone();
     let _storm = Beside::storm();
     let capture = Trace::record(["-a", "--max-events", "25"])
         .run()
@@ -300,7 +293,7 @@ impl Longer {
 }
 
 fn seeding_under_load(times: u64, tolerance: u64, options: &[&str]) {
-    let _alone = load();
+    let _alone = alone();
     let mut longer = Trace::record(["-a", "--ring-size", "64M"])
         .backend(Some("ebpf"))
         .start();
@@ -334,7 +327,7 @@ fn under_load_nobody_is_missing_or_doubled_where_proc_is_read() {
 #[test]
 fn trees_are_found_while_they_grow() {
     require!(ebpf_is_tested, root);
-    let _alone = load();
+    let _alone = alone();
     let mut longer = Trace::record(["-a", "--ring-size", "64M"]).start();
     longer.await_recording();
     let storm = Beside::storm();
@@ -446,7 +439,7 @@ fn a_cgroup_with_those_below_it() {
 #[test]
 fn forks_and_losses_are_what_the_kernel_counted() {
     require!(ebpf_is_tested, root);
-    let _alone = load();
+    let _alone = alone();
     for (ring, n) in [("32M", scaled(4000)), ("4K", scaled(20_000))] {
         let options = ["-a", "--threads", "--kthreads", "--ring-size", ring];
         let mut running = Trace::record(options).start();
@@ -476,7 +469,7 @@ fn forks_and_losses_are_what_the_kernel_counted() {
 #[test]
 fn kill_misses_the_last_second_at_most() {
     require!(ebpf_is_tested, root);
-    let _alone = load();
+    let _alone = alone();
     let storm = Beside::storm();
     let mut running = Trace::record(["-a"]).start();
     running.await_recording();
@@ -499,7 +492,7 @@ fn kill_misses_the_last_second_at_most() {
 #[test]
 fn memory_depends_on_the_living() {
     require!(ebpf_is_tested, root);
-    let _alone = load();
+    let _alone = alone();
     let mut running = Trace::record(["-a"]).start();
     running.await_recording();
     let status = format!("/proc/{}/status", running.pid());

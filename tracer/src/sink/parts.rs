@@ -18,7 +18,7 @@ pub struct Limits {
     pub every: Option<Duration>,
     /// Bytes that may be on their way to the file without being seen.
     pub slack: u64,
-    /// What waits has the size that it will have in the file.
+    /// What is handed over has the size that it will have in the file.
     pub plain: bool,
 }
 
@@ -87,14 +87,12 @@ impl Parts {
         else {
             return false;
         };
-        let bytes = |output: &Status| {
-            // In this order: what is written meanwhile counts twice rather than not at all.
-            let waiting = if plain { output.waiting() as u64 } else { 0 };
-            match output.part() {
-                (part, bytes) if part == self.part => bytes + waiting,
-                // It has not come to the present file yet.
-                _ => waiting,
-            }
+        let bytes = |output: &Status| match (plain, output.part()) {
+            // What has not come to the file yet counts too; what was dropped does not.
+            (true, _) => output.taken(),
+            (false, (part, bytes)) if part == self.part => bytes,
+            // It is still at an older one.
+            (false, _) => 0,
         };
         let bytes: u64 = self.outputs.iter().map(|o| bytes(o)).sum();
         bytes.saturating_add(slack) >= size
@@ -108,10 +106,14 @@ impl Parts {
         }
     }
 
+    /// Begins the next file, or leaves it for later.
     fn next(&mut self) -> io::Result<()> {
         let Some(meta) = &mut self.meta else {
             return Ok(());
         };
+        if !self.outputs.iter().all(|o| o.can_begin_part()) {
+            return Ok(());
+        }
         let mut end = std::mem::take(&mut self.tally);
         // Not the present: events that are still to come are older.
         end.ts = self.ts;
@@ -201,5 +203,77 @@ impl Sink for Parts {
             lost: sum(Status::lost),
             rotations: self.part,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::output::queue::{Next, Queue};
+    use crate::sink::samples;
+
+    /// Each event is ten bytes.
+    struct Inner(Arc<Queue<Vec<u8>>>);
+
+    impl Sink for Inner {
+        fn event(&mut self, _: &Event, _: Option<&Process>) -> io::Result<()> {
+            self.0.push(b"an event.\n".to_vec()).map(drop)
+        }
+
+        fn next_part(&mut self, _: &End, _: &Meta) -> io::Result<()> {
+            self.0.push_part()
+        }
+    }
+
+    const HOLD: usize = 1000;
+
+    fn parts() -> (Parts, Arc<Queue<Vec<u8>>>) {
+        let queue = Arc::new(Queue::new(Arc::new(Status::new(HOLD))));
+        let limits = Limits {
+            size: Some(100),
+            every: None,
+            slack: 0,
+            plain: true,
+        };
+        let outputs = vec![Arc::clone(&queue.status)];
+        let mut parts = Parts::new(Box::new(Inner(queue.clone())), outputs, Some(limits));
+        parts.begin(&samples::meta()).expect("begin");
+        (parts, queue)
+    }
+
+    fn events(parts: &mut Parts, n: u64) {
+        for ts in 0..n {
+            let lost = Event::Lost(Lost {
+                ts,
+                cpu: None,
+                place: LossPlace::Ring,
+                kind: LossKind::Any,
+                count: 1,
+            });
+            parts.event(&lost, None).expect("event");
+        }
+    }
+
+    #[test]
+    fn a_slow_disk_makes_no_part_smaller() {
+        let (mut parts, _nobody_reads) = parts();
+        events(&mut parts, 2000);
+        assert_eq!(parts.part, 200);
+    }
+
+    #[test]
+    fn a_full_disk_makes_no_parts_without_end() {
+        let (mut parts, queue) = parts();
+        queue.stall(true);
+        events(&mut parts, 2000);
+        assert_eq!(parts.part, 4, "while less than half of what may wait does");
+        assert_eq!(queue.status.lost(), 2000 - 100);
+        queue.stall(false);
+        while let Next::Chunk(_) | Next::Part = queue.next(Some(Duration::ZERO)) {
+            queue.done(10, None);
+        }
+        events(&mut parts, 100);
+        assert_eq!(queue.status.close_gap(), 0, "told already");
+        assert!(parts.part > 10, "{}", parts.part);
     }
 }

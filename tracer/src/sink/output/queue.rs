@@ -44,6 +44,8 @@ pub enum Next<C> {
 #[derive(Debug, Default)]
 pub struct Status {
     waiting: AtomicUsize,
+    /// Bytes taken since the last mark between parts.
+    taken: AtomicU64,
     written: AtomicU64,
     part: AtomicU64,
     part_bytes: AtomicU64,
@@ -71,9 +73,14 @@ impl Status {
         }
     }
 
-    /// Bytes that wait, whatever for. What waits no longer is in [`Self::part`] by then.
+    /// Bytes that wait, whatever for.
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Acquire)
+        self.waiting.load(Relaxed)
+    }
+
+    /// Bytes that were taken for the part that is being filled.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
     }
 
     /// Bytes written to all files.
@@ -95,6 +102,13 @@ impl Status {
     /// Whether records were dropped, and there is room for more now.
     pub fn can_close_gap(&self) -> bool {
         self.gap.load(Relaxed) > 0 && self.waiting() < self.hold.load(Relaxed) / 2
+    }
+
+    /// Whether the last records of a file and the first of the next have a place. Not in a
+    /// gap, nor just before one.
+    pub fn can_begin_part(&self) -> bool {
+        let has_room = || self.waiting() < self.hold.load(Relaxed) / 2;
+        self.gap.load(Relaxed) == 0 && (!self.stalled.load(Relaxed) || has_room())
     }
 
     /// Ends the gap; the number of records that are missing in it.
@@ -200,6 +214,7 @@ impl<C: Chunk> Queue<C> {
         }
         state.bytes += chunk.bytes();
         status.waiting.store(state.bytes, Relaxed);
+        status.taken.fetch_add(chunk.bytes() as u64, Relaxed);
         state.items.push_back(Some(chunk));
         let empty = state.spare.pop();
         drop(state);
@@ -214,6 +229,7 @@ impl<C: Chunk> Queue<C> {
         if !state.quiet {
             state.items.push_back(None);
         }
+        self.status.taken.store(0, Relaxed);
         drop(state);
         self.work.notify_one();
         Ok(())
@@ -273,7 +289,7 @@ impl<C: Chunk> Queue<C> {
     pub fn done(&self, bytes: usize, chunk: Option<C>) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
-        self.status.waiting.store(state.bytes, Release);
+        self.status.waiting.store(state.bytes, Relaxed);
         if state.spare.len() < SPARE {
             state.spare.extend(chunk);
         }
