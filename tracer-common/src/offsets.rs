@@ -96,8 +96,8 @@ offsets! {
     mm_hiwater_rss = "mm_struct" . "hiwater_rss", optional;
     mm_rss_stat = "mm_struct" . "rss_stat", optional;
     percpu_counter_count = "percpu_counter" . "count", optional;
-    cred_uid = "cred" . "uid", optional;
-    cred_gid = "cred" . "gid", optional;
+    cred_uid = "cred" . "uid";
+    cred_gid = "cred" . "gid";
     cred_euid = "cred" . "euid";
     cred_egid = "cred" . "egid";
     bprm_filename = "linux_binprm" . "filename";

@@ -98,7 +98,7 @@ pub struct ForkRecord {
 ///
 /// It is reserved first and submitted last: when it becomes readable, its
 /// `pieces` [`Text`] records (same CPU, `exec_seq` = this header's `seq`) are
-/// already in the ring after it.
+/// already in the ring after it. Short text needs none, see [`ExecShort`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecRecord {
@@ -128,6 +128,30 @@ pub struct ExecRecord {
     pub argv_len: u32,
     pub env_len: u32,
     pub _pad: u32,
+}
+
+/// Bytes of text that fit into an [`ExecShort`].
+pub const SHORT_TEXT: usize = 256;
+
+/// An exec with its text in one record, where all of that is short: most are. Of kind
+/// EXEC; it is told from an [`ExecRecord`], which has no text behind it, by its length.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecShort {
+    /// Without pieces.
+    pub exec: ExecRecord,
+    pub text: Inline,
+    /// As in [`section::FIRST`]; what is behind [`Inline::len`] has no meaning.
+    pub bytes: [u8; SHORT_TEXT],
+}
+
+/// What of the bytes behind it is what.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inline {
+    pub filename_len: u16,
+    pub cwd_len: u16,
+    pub len: u32,
 }
 
 /// What a [`Text`] record carries.

@@ -110,7 +110,8 @@ impl<T> Entry<T> {
     }
 }
 
-/// Wakes the reader by amount, not by record; a timer of its own does the rest.
+/// Wakes the reader by amount, not by record; a timer of its own does the rest. Once at
+/// the mark, and where that was of no use again and again when little room is left.
 #[inline(always)]
 fn wake_flag(seq: u32) -> u64 {
     if seq & config!(wake_mask) != 0 {
@@ -118,7 +119,7 @@ fn wake_flag(seq: u32) -> u64 {
     }
     let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
     let mark = config!(wake_bytes);
-    if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= 4 * mark) {
+    if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= mark + mark / 2) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)

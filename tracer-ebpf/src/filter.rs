@@ -13,10 +13,18 @@ use crate::task::{PF_KTHREAD, Task};
 /// Levels of the cgroup hierarchy that are looked at.
 const CGROUP_DEPTH: i32 = 24;
 
-/// Whether the filters let the current task through. A function of its own: its
-/// state would not fit into the probes' stack frames.
-#[inline(never)]
+/// Whether the filters let the current task through.
+#[inline(always)]
 pub fn passes() -> bool {
+    if has(opt::COMM | opt::EXCLUDE_COMM | opt::UID | opt::CGROUP) {
+        return passes_named();
+    }
+    has(opt::KTHREADS) || Task::current().flags() & PF_KTHREAD == 0
+}
+
+/// A function of its own: its state would not fit into the probes' stack frames.
+#[inline(never)]
+fn passes_named() -> bool {
     is_wanted(
         Task::current(),
         || bpf_get_current_uid_gid() as u32,
@@ -27,7 +35,7 @@ pub fn passes() -> bool {
 /// The same for a task that does not run just now.
 #[inline(never)]
 pub fn passes_other(task: Task) -> bool {
-    is_wanted(task, || task.ids().0, || cgroup_of_other_wanted(task))
+    is_wanted(task, || task.cred().uid(), || cgroup_of_other_wanted(task))
 }
 
 #[inline(always)]

@@ -69,6 +69,8 @@ pointer_types! {
     Signal
     /// `struct mm_struct *`
     Mm
+    /// `const struct cred *`
+    Cred
     /// `struct cgroup *` of the v2 hierarchy; read with [`peek`].
     Cgroup
 }
@@ -151,6 +153,13 @@ optional_members!(Signal {
     maxrss = signal_maxrss;
 });
 
+members!(Cred {
+    uid: u32 = cred_uid;
+    gid: u32 = cred_gid;
+    euid: u32 = cred_euid;
+    egid: u32 = cred_egid;
+});
+
 members!(Mm {
     arg_start: u64 = mm_arg_start;
     arg_end: u64 = mm_arg_end;
@@ -173,6 +182,7 @@ pub struct View {
     pub parent_leader: Task,
     pub signal: Signal,
     pub mm: Mm,
+    pub cred: Cred,
 }
 
 impl View {
@@ -187,6 +197,7 @@ impl View {
             signal: task.signal(),
             // SAFETY: as load().
             mm: Mm(unsafe { load(task.0, offset!(task_mm)) }),
+            cred: task.cred(),
         }
     }
 
@@ -247,31 +258,10 @@ impl Task {
         Signal(unsafe { load(self.0, offset!(task_signal)) })
     }
 
-    /// `(euid, egid)`.
     #[inline(always)]
-    pub fn effective_ids(self) -> (u32, u32) {
+    pub fn cred(self) -> Cred {
         // SAFETY: as load().
-        unsafe {
-            let cred: *const u8 = load(self.0, offset!(task_cred));
-            (
-                load(cred, offset!(cred_euid)),
-                load(cred, offset!(cred_egid)),
-            )
-        }
-    }
-
-    /// `(uid, gid)`; zeroes where this kernel does not tell.
-    #[inline(always)]
-    pub fn ids(self) -> (u32, u32) {
-        let (uid, gid) = (offset!(cred_uid), offset!(cred_gid));
-        if uid == NONE || gid == NONE {
-            return (0, 0);
-        }
-        // SAFETY: as load().
-        unsafe {
-            let cred: *const u8 = load(self.0, offset!(task_cred));
-            (load(cred, uid), load(cred, gid))
-        }
+        Cred(unsafe { load(self.0, offset!(task_cred)) })
     }
 
     /// Whether fork has not let it run yet: `TASK_NEW` of include/linux/sched.h.
@@ -473,6 +463,20 @@ impl Task {
             let pid = pid as *const u8;
             number(pid, peek(pid.wrapping_add(level as usize)))
                 == (config!(tracer_pid), config!(pidns_ino))
+        }
+    }
+
+    /// Asks for the cache line that bpf_get_current_cgroup_id() reads: all processes
+    /// of a group count themselves in it, so it is with another processor often.
+    #[inline(always)]
+    pub fn prefetch_cgroup(self) {
+        let (cgroups, group) = (offset!(task_cgroups), offset!(css_set_cgroup));
+        if cgroups != NONE && group != NONE {
+            // SAFETY: as load().
+            unsafe {
+                let set: *const u8 = load(self.0, cgroups);
+                load::<usize>(set, group);
+            }
         }
     }
 

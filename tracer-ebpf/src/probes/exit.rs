@@ -3,7 +3,6 @@
 //! The totals here are those so far: the rest of do_exit still costs time.
 //! `probes::free` amends them.
 
-use aya_ebpf::helpers::bpf_get_current_uid_gid;
 use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::{opt, seeding};
@@ -22,6 +21,7 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 #[inline(always)]
 pub fn process_exit(ctx: &BtfTracePointContext) {
     let v = View::of(Task(ctx.arg::<*const u8>(0)));
+    v.task.prefetch_cgroup();
     let key = v.key();
     let wanted = || if filter::passes() { bits::EMIT } else { 0 };
     let Some(process) = tracked::find(&key).or_else(|| tracked::adopt(&key, v.task, wanted)) else {
@@ -223,7 +223,6 @@ fn record_flags(task: Task, bits: u64) -> u8 {
 #[inline(always)]
 unsafe fn fill(r: *mut ExitRecord, v: &View, status: u32, process: *const Tracked) {
     let parent = v.parent_key();
-    let ids = bpf_get_current_uid_gid();
     // SAFETY: the caller gives a record of its own and a value of our map.
     unsafe {
         (*r).comm = v.task.comm();
@@ -233,8 +232,8 @@ unsafe fn fill(r: *mut ExitRecord, v: &View, status: u32, process: *const Tracke
         (*r).orig_parent_start = (*process).orig_parent_start;
         (*r).status = status;
         (*r).ns_pid = v.task.ns_pid();
-        (*r).uid = ids as u32;
-        (*r).gid = (ids >> 32) as u32;
+        (*r).uid = v.cred.uid();
+        (*r).gid = v.cred.gid();
         (*r).thread_start = v.task.start();
         (*r).cgroup_id = bpf_get_current_cgroup_id();
     }

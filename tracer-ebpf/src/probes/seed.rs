@@ -127,7 +127,7 @@ fn know(v: &View, process: *mut Tracked) -> u32 {
 #[inline(always)]
 fn tell(seq: *mut seq_file, v: &View, key: &Key) -> bool {
     let parent = v.parent_key();
-    let (uid, gid) = v.task.ids();
+    let (uid, gid) = (v.cred.uid(), v.cred.gid());
     let mut bits = 0;
     if v.task.flags() & PF_KTHREAD != 0 {
         bits |= flags::KTHREAD;

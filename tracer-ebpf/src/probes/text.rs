@@ -1,5 +1,6 @@
 //! Text of an exec: file name, working directory, argv and environment, put
-//! together in per-CPU scratch memory and sent in pieces.
+//! together in per-CPU scratch memory and sent in pieces, or, where it is short, in
+//! the record of the exec itself.
 //!
 //! The two loops are bpf_loop callbacks, which the verifier looks at once and
 //! not once a turn (Linux ≥ 5.17). Their state lies in the scratch memory,
@@ -10,12 +11,15 @@ use core::ffi::c_void;
 
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::{
-    bpf_loop, bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_ringbuf_output,
+    bpf_loop, bpf_probe_read_kernel, bpf_probe_read_kernel_str, bpf_probe_read_user,
+    bpf_ringbuf_output,
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use tracer_common::offsets::NONE;
-use tracer_common::record::{ExecRecord, Header, Text, flags, kind, section};
+use tracer_common::record::{
+    ExecRecord, ExecShort, Header, Inline, SHORT_TEXT, Text, flags, kind, section,
+};
 
 use crate::emit;
 use crate::globals::{config, offset};
@@ -53,6 +57,8 @@ struct Scratch {
     pieces: u16,
     lost: u16,
     _pad: u16,
+    /// The exec itself, but for its header.
+    exec: ExecRecord,
     /// The walk from the working directory to the root.
     filename_len: usize,
     cwd_len: usize,
@@ -81,66 +87,147 @@ pub struct Request {
     pub env_len: usize,
 }
 
-/// Sends the text of the exec whose `record` is reserved, and notes in it what
-/// became of that.
-#[inline(always)]
-pub fn send(record: *mut ExecRecord, request: &Request) {
-    let Some(s) = SCRATCH.get_ptr_mut(0) else {
-        return;
-    };
-    // SAFETY: this CPU's value of our map; the record is reserved until its
-    // owner submits it.
-    unsafe {
-        // In words: for a copy of bytes the compiler would call a loop.
-        const _: () = assert!(size_of::<Header>() == 32);
-        let (from, to) = (record.cast::<u64>(), (&raw mut (*s).head.h).cast::<u64>());
-        for word in 0..4 {
-            to.add(word).write_volatile(from.add(word).read_volatile());
+/// An exec in the making, in this CPU's scratch memory.
+#[derive(Clone, Copy)]
+pub struct Draft(*mut Scratch);
+
+/// One whose text was read.
+pub struct Read {
+    s: *mut Scratch,
+    /// Bytes of file name and working directory.
+    used: usize,
+    /// Bytes of argv after them.
+    argv: usize,
+}
+
+impl Draft {
+    /// `flags` are those of the record that do not come from the text.
+    #[inline(always)]
+    pub fn new(flags: u8) -> Option<Self> {
+        let s = SCRATCH.get_ptr_mut(0)?;
+        // SAFETY: this CPU's value of our map.
+        unsafe { (*s).flags = flags };
+        Some(Self(s))
+    }
+
+    /// The record, to be filled in but for its header and pieces.
+    #[inline(always)]
+    pub fn record(self) -> *mut ExecRecord {
+        // SAFETY: this CPU's value of our map.
+        unsafe { &raw mut (*self.0).exec }
+    }
+
+    /// Reads file name, cwd and as much of argv as fits into one piece.
+    #[inline(always)]
+    pub fn read(self, request: &Request) -> Read {
+        let s = self.0;
+        // SAFETY: this CPU's value of our map; offsets into `bytes` are masked to what
+        // it holds.
+        unsafe {
+            let bytes = (&raw mut (*s).bytes).cast::<u8>();
+            let n = bpf_probe_read_kernel_str(
+                bytes.cast(),
+                FILENAME_MAX as u32,
+                request.filename.cast(),
+            );
+            (*s).filename_len = if n > 0 { n as usize - 1 } else { 0 };
+            (*s).cwd_len = 0;
+            cwd(s, request.task);
+            let used = ((*s).filename_len + (*s).cwd_len) & HEAD_MASK;
+            let room = (config!(piece) as usize).saturating_sub(used);
+            let argv = user(
+                s,
+                bytes.add(used),
+                request.arg_start,
+                request.arg_len.min(room),
+            );
+            Read { s, used, argv }
         }
-        (*s).head.h.kind = kind::TEXT;
-        (*s).head.h.flags = 0;
-        (*s).head.exec_seq = (*record).h.seq;
-        (*s).flags = 0;
-        (*s).pieces = 0;
-        (*s).lost = 0;
-        first(s, request);
-        rest(s, section::ARGV, request.arg_start, request.arg_len);
-        if request.env_len > 0 {
-            (*s).taken = 0;
-            rest(s, section::ENV, request.env_start, request.env_len);
-        }
-        (*record).h.flags |= (*s).flags;
-        (*record).pieces = (*s).pieces;
-        (*record).pieces_lost = (*s).lost;
     }
 }
 
-/// File name, cwd and as much of argv as fits into one piece.
-#[inline(always)]
-unsafe fn first(s: *mut Scratch, request: &Request) {
-    // SAFETY: the caller gives this CPU's scratch; offsets into `bytes` are
-    // masked to what it holds.
-    unsafe {
-        let bytes = (&raw mut (*s).bytes).cast::<u8>();
-        let n =
-            bpf_probe_read_kernel_str(bytes.cast(), FILENAME_MAX as u32, request.filename.cast());
-        (*s).filename_len = if n > 0 { n as usize - 1 } else { 0 };
-        (*s).cwd_len = 0;
-        cwd(s, request.task);
-        let used = ((*s).filename_len + (*s).cwd_len) & HEAD_MASK;
-        let room = (config!(piece) as usize).saturating_sub(used);
-        let len = user(
-            s,
-            bytes.add(used),
-            request.arg_start,
-            request.arg_len.min(room),
-        );
-        (*s).taken = len;
-        put(s, section::FIRST, 0, used + len);
+impl Read {
+    /// Whether there is nothing else to send, and it fits into a short record.
+    #[inline(always)]
+    pub fn is_short(&self, request: &Request) -> bool {
+        // SAFETY: this CPU's value of our map.
+        let fault = unsafe { (*self.s).flags } & flags::USER_FAULT != 0;
+        let whole = self.argv == request.arg_len && request.env_len == 0;
+        (whole || fault) && self.used + self.argv <= SHORT_TEXT
+    }
+
+    /// Fills in a record with all its text, which is short.
+    #[inline(always)]
+    pub fn fill_short(&self, to: *mut ExecShort) {
+        // SAFETY: the record is reserved until its owner submits it, and has room for
+        // SHORT_TEXT bytes; the scratch has more.
+        unsafe {
+            self.fill(&raw mut (*to).exec);
+            let len = (self.used + self.argv).min(SHORT_TEXT);
+            bpf_probe_read_kernel(
+                (&raw mut (*to).bytes).cast(),
+                len as u32,
+                (&raw const (*self.s).bytes).cast(),
+            );
+            (*to).text = Inline {
+                filename_len: (*self.s).filename_len as u16,
+                cwd_len: (*self.s).cwd_len as u16,
+                len: len as u32,
+            };
+            (*to).exec.h.flags = (*self.s).flags;
+        }
+    }
+
+    /// Fills in a record, and sends its text.
+    #[inline(always)]
+    pub fn fill_and_send(&self, to: *mut ExecRecord, request: &Request) {
+        let s = self.s;
+        // SAFETY: this CPU's value of our map; the record is reserved until its
+        // owner submits it.
+        unsafe {
+            self.fill(to);
+            // In words: for a copy of bytes the compiler would call a loop.
+            const _: () = assert!(size_of::<Header>() == 32);
+            let (from, head) = (to.cast::<u64>(), (&raw mut (*s).head.h).cast::<u64>());
+            for word in 0..4 {
+                head.add(word)
+                    .write_volatile(from.add(word).read_volatile());
+            }
+            (*s).head.h.kind = kind::TEXT;
+            (*s).head.h.flags = 0;
+            (*s).head.exec_seq = (*to).h.seq;
+            (*s).pieces = 0;
+            (*s).lost = 0;
+            (*s).taken = self.argv;
+            put(s, section::FIRST, 0, self.used + self.argv);
+            rest(s, section::ARGV, request.arg_start, request.arg_len);
+            if request.env_len > 0 {
+                (*s).taken = 0;
+                rest(s, section::ENV, request.env_start, request.env_len);
+            }
+            (*to).h.flags = (*s).flags;
+            (*to).pieces = (*s).pieces;
+            (*to).pieces_lost = (*s).lost;
+        }
+    }
+
+    /// Copies all of the record but its header.
+    #[inline(always)]
+    unsafe fn fill(&self, to: *mut ExecRecord) {
+        const WORDS: usize = size_of::<ExecRecord>() / 8;
+        const _: () = assert!(size_of::<ExecRecord>() % 8 == 0);
+        // SAFETY: the caller gives a record that is reserved; both are of so many words.
+        unsafe {
+            let from = (&raw const (*self.s).exec).cast::<u64>();
+            for word in size_of::<Header>() / 8..WORDS {
+                let value = from.add(word).read_volatile();
+                to.cast::<u64>().add(word).write_volatile(value);
+            }
+        }
     }
 }
 
-/// What `first` left of argv, or the environment.
+/// What `read` left of argv, or the environment.
 #[inline(always)]
 unsafe fn rest(s: *mut Scratch, which: u8, start: u64, want: usize) {
     // SAFETY: the caller gives this CPU's scratch.

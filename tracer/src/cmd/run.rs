@@ -46,7 +46,7 @@ impl Pace {
         let (busy, idle) = if log {
             (ms(20), ms(100))
         } else {
-            (ms(100), ms(500))
+            (ms(200), ms(500))
         };
         Self {
             busy,

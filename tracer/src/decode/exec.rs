@@ -1,12 +1,15 @@
 //! Puts an exec together out of its record and the text records after it.
 
-use tracer_common::record::{ExecRecord, Text, flags, section};
+use std::sync::Arc;
+
+use tracer_common::record::{ExecRecord, Inline, Text, flags, section};
 
 use super::convert::{known_id, parent};
 use super::error::DecodeError;
+use super::read::{read, rest};
 use super::recent::Recent;
 use super::settings::Settings;
-use crate::model::{Args, Bytes, Comm, Exec, Field, ProcId, Reason};
+use crate::model::{Args, Bytes, Comm, Event, Exec, Field, ProcId, Reason};
 
 /// Most text of one exec that is kept. The kernel itself takes at most 6 MiB of
 /// argv and environment (three quarters of `_STK_LIM`, fs/exec.c); the rest is
@@ -63,7 +66,7 @@ impl Default for Paths {
 /// An exec whose text records are still to come.
 pub(super) struct Pending {
     /// Its place in the ring.
-    pub order: u64,
+    order: u64,
     record: ExecRecord,
     left: u16,
     /// File name and cwd, once the first piece has come.
@@ -107,22 +110,9 @@ impl Pending {
             .filter(|b| held + b.len() <= MAX_TEXT)
             .ok_or(bad)?;
         match text.section {
-            section::FIRST => {
-                let (filename, body) = body
-                    .split_at_checked(usize::from(text.filename_len))
-                    .ok_or(bad)?;
-                let (cwd, argv) = body
-                    .split_at_checked(usize::from(text.cwd_len))
-                    .ok_or(bad)?;
-                let cut = self.record.h.flags & flags::CWD_CUT != 0;
-                let cwd = if cut {
-                    path(cwd, cut)
-                } else {
-                    paths.directories.get(cwd)
-                };
-                self.first = Some((paths.files.get(filename), cwd));
-                self.argv.add(0, argv);
-            }
+            section::FIRST => self
+                .first(text.filename_len, text.cwd_len, body, paths)
+                .ok_or(bad)?,
             section::ARGV => self.argv.add(text.offset, body),
             section::ENV => self.env.add(text.offset, body),
             _ => return Err(bad),
@@ -130,8 +120,34 @@ impl Pending {
         Ok(())
     }
 
-    /// The exec, with what has come; what has not is marked.
-    pub fn finish(self, settings: &mut Settings) -> Exec {
+    /// Takes the text of a short one; `behind` is what lies behind its fixed part.
+    pub fn inline(&mut self, behind: &[u8], paths: &mut Paths) -> Option<()> {
+        let text: Inline = read(behind)?;
+        let body = rest::<Inline>(behind).get(..text.len as usize)?;
+        self.first(text.filename_len, text.cwd_len, body, paths)
+    }
+
+    fn first(&mut self, filename: u16, cwd: u16, body: &[u8], paths: &mut Paths) -> Option<()> {
+        let (filename, body) = body.split_at_checked(usize::from(filename))?;
+        let (cwd, argv) = body.split_at_checked(usize::from(cwd))?;
+        let cut = self.record.h.flags & flags::CWD_CUT != 0;
+        let cwd = if cut {
+            path(cwd, cut)
+        } else {
+            paths.directories.get(cwd)
+        };
+        self.first = Some((paths.files.get(filename), cwd));
+        self.argv.add(0, argv);
+        Some(())
+    }
+
+    /// Gives the exec out, with what has come; what has not is marked.
+    pub fn emit(self, settings: &mut Settings, out: &mut impl FnMut(u64, Event)) {
+        let order = self.order;
+        out(order, Event::Exec(Arc::new(self.finish(settings))));
+    }
+
+    fn finish(self, settings: &mut Settings) -> Exec {
         let r = &self.record;
         let has = |flag: u8| r.h.flags & flag != 0;
         let fault = has(flags::USER_FAULT);
@@ -159,7 +175,7 @@ impl Pending {
                 Field::Missing(Reason::Lost),
             ),
         };
-        let tty = Bytes::from(r.tty.split(|b| *b == 0).next().unwrap_or_default());
+        let tty = r.tty.split(|b| *b == 0).next().unwrap_or_default();
         Exec {
             ts: r.h.ts,
             cpu: Some(u32::from(r.h.cpu)),
@@ -181,7 +197,7 @@ impl Pending {
             loginuid: known_id(r.loginuid),
             sid: Some(r.sid).filter(|id| *id != 0),
             pgid: Some(r.pgid).filter(|id| *id != 0),
-            tty: Some(tty).filter(|t| !t.as_slice().is_empty()),
+            tty: Some(tty).filter(|tty| !tty.is_empty()).map(Bytes::from),
             cgroup: settings.cgroup_path(r.cgroup_id),
             ns_pid: Some(r.ns_pid).filter(|id| *id != 0),
             by_kernel: has(flags::KTHREAD),

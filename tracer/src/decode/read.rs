@@ -1,7 +1,7 @@
 //! Integer-only structs out of unaligned bytes.
 
 use tracer_common::record::{
-    ExecFailedRecord, ExecRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header,
+    ExecFailedRecord, ExecRecord, ExitRecord, FinalRecord, ForkRecord, GoneRecord, Header, Inline,
     SignalRecord, Text,
 };
 use tracer_common::seed::SeedRecord;
@@ -20,7 +20,7 @@ macro_rules! records {
     )*};
 }
 
-records! { Header ForkRecord ExecRecord Text ExitRecord FinalRecord GoneRecord ExecFailedRecord SignalRecord SeedRecord }
+records! { Header Inline ForkRecord ExecRecord Text ExitRecord FinalRecord GoneRecord ExecFailedRecord SignalRecord SeedRecord }
 
 /// The struct at the start of `bytes`; `None` where they are too few.
 pub(super) fn read<T: Record>(bytes: &[u8]) -> Option<T> {

@@ -29,8 +29,6 @@
 //! [`Decoder::pending_bound`]). That the ring looks empty is not enough: a record
 //! that is still being written hides those behind it.
 
-use std::sync::Arc;
-
 use tracer_common::record::{Counters, ExecRecord, Header, Text, kind};
 
 use super::convert;
@@ -103,7 +101,10 @@ impl Decoder {
         let order = self.note(&h, out)?;
         // `None` from `read` is a record shorter than its kind's struct.
         let event = match h.kind {
-            kind::EXEC => return self.exec(order, read(bytes).ok_or(short(h.kind))?, out),
+            kind::EXEC => {
+                let exec = Pending::new(order, read(bytes).ok_or(short(h.kind))?);
+                return self.exec(&h, exec, rest::<ExecRecord>(bytes), out);
+            }
             kind::TEXT => {
                 return self.text(&read(bytes).ok_or(short(h.kind))?, rest::<Text>(bytes), out);
             }
@@ -217,24 +218,30 @@ impl Decoder {
         Ok(order + 1)
     }
 
+    /// `behind` is the text of a short one; for any other it still comes.
     fn exec(
         &mut self,
-        order: u64,
-        record: ExecRecord,
+        h: &Header,
+        mut exec: Pending,
+        behind: &[u8],
         out: &mut impl FnMut(u64, Event),
     ) -> Result<(), DecodeError> {
-        let i = usize::from(record.h.cpu);
+        let i = usize::from(h.cpu);
         // One still waiting here can get no more: see `Cpu::pending`.
         let incomplete = self.flush(i, out);
-        if let Some(cpu) = self.cpus.get_mut(i) {
-            cpu.pending = Some(Pending::new(order, record));
+        let mut text = Some(());
+        if !behind.is_empty() {
+            text = exec.inline(behind, &mut self.paths);
+        }
+        if exec.is_complete() {
+            exec.emit(&mut self.settings, out);
+        } else if let Some(cpu) = self.cpus.get_mut(i) {
+            cpu.pending = Some(exec);
             self.pending += 1;
         }
-        if record.pieces == 0 {
-            self.flush(i, out);
-        }
+        text.ok_or(DecodeError::Length { kind: h.kind })?;
         if incomplete {
-            Err(DecodeError::Incomplete { cpu: record.h.cpu })
+            Err(DecodeError::Incomplete { cpu: h.cpu })
         } else {
             Ok(())
         }
@@ -266,11 +273,7 @@ impl Decoder {
             return false;
         };
         self.pending -= 1;
-        let order = pending.order;
-        out(
-            order,
-            Event::Exec(Arc::new(pending.finish(&mut self.settings))),
-        );
+        pending.emit(&mut self.settings, out);
         true
     }
 }

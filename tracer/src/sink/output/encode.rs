@@ -36,6 +36,12 @@ impl Chunk for Vec<u8> {
 pub trait Encode: Send + 'static {
     type Chunk: Chunk;
 
+    /// A chunk's bytes where they go to the file as they are; [`Self::encode`] does not
+    /// get it then.
+    fn as_is<'a>(&self, _chunk: &'a Self::Chunk) -> Option<&'a [u8]> {
+        None
+    }
+
     /// Takes whole records. Says whether `out` may be written.
     fn encode(&mut self, chunk: &Self::Chunk, out: &mut Vec<u8>) -> io::Result<bool>;
 
@@ -60,6 +66,10 @@ pub struct Plain;
 
 impl Encode for Plain {
     type Chunk = Vec<u8>;
+
+    fn as_is<'a>(&self, chunk: &'a Vec<u8>) -> Option<&'a [u8]> {
+        Some(chunk)
+    }
 
     fn encode(&mut self, chunk: &Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
         out.extend_from_slice(chunk);

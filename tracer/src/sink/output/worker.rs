@@ -84,10 +84,7 @@ impl<E: Encode> Worker<E> {
             match self.queue.next(self.encoder.patience()) {
                 Next::Chunk(chunk) => {
                     let bytes = chunk.bytes();
-                    self.records = self.records.saturating_add(chunk.records());
-                    if self.encoder.encode(&chunk, &mut self.bytes)? {
-                        self.write()?;
-                    }
+                    self.chunk(&chunk)?;
                     self.queue.done(bytes, chunk.emptied());
                 }
                 Next::Idle => {
@@ -104,19 +101,41 @@ impl<E: Encode> Worker<E> {
         }
     }
 
+    fn chunk(&mut self, chunk: &E::Chunk) -> io::Result<()> {
+        if let Some(bytes) = self.encoder.as_is(chunk) {
+            // Counted where it matters: that is as much work as a copy.
+            return self
+                .put(bytes)
+                .inspect_err(|_| self.records = chunk.records());
+        }
+        self.records = self.records.saturating_add(chunk.records());
+        match self.encoder.encode(chunk, &mut self.bytes)? {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
     /// Writes what waits.
     fn write(&mut self) -> io::Result<()> {
-        if !self.bytes.is_empty() {
-            self.persist(|worker| match &mut worker.place {
-                Place::Stream(target) => target.write_all(&worker.bytes),
-                Place::File(part) => part.append(&worker.bytes),
-            })?;
-            self.queue.status.wrote(self.bytes.len() as u64);
-            self.bytes.clear();
-            // A burst should not hold its memory for months.
-            self.bytes.shrink_to(1 << 20);
-        }
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.put(&bytes)?;
+        bytes.clear();
+        // A burst should not hold its memory for months.
+        bytes.shrink_to(1 << 20);
+        self.bytes = bytes;
         self.records = 0;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.persist(|worker| match &mut worker.place {
+            Place::Stream(target) => target.write_all(bytes),
+            Place::File(part) => part.append(bytes),
+        })?;
+        self.queue.status.wrote(bytes.len() as u64);
         Ok(())
     }
 

@@ -21,8 +21,9 @@ use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
 use crate::source::{Drained, Fill, Source};
 
-/// Records taken by one drain.
-const BATCH: usize = 4096;
+/// Records taken by one drain: what they become should still be in the processor's cache
+/// when it is written.
+const BATCH: usize = 256;
 /// The kernel side's clock can be read in the midst of its update and then be
 /// off by a little (kernel/time/timekeeping.c, ktime_get_mono_fast_ns), ns.
 const CLOCK_SLACK: u64 = 1_000_000;
