@@ -450,6 +450,16 @@ fn processes_that_are_killed_while_they_create_others() {
     assert!(capture.of("process").all(|p| !p.flag("running")));
 }
 
+/// Nobody is left stopped who was stopped and continued while one of its threads began
+/// a program.
+#[test]
+fn processes_that_are_stopped_while_a_thread_execs_go_on() {
+    require!(source);
+    let n = tracer_tests::host::scaled(200).to_string();
+    let outcome = Trace::fixture("stopexec", [n]).run().expect_code(0);
+    outcome.capture().assert_exact(&outcome.truth());
+}
+
 /// Two tracers at once do not see each other's commands.
 #[test]
 fn two_tracers_at_once() {

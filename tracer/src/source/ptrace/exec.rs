@@ -55,6 +55,7 @@ impl Tracer {
         if let Some(ids) = ids {
             (group.uid, group.gid) = (Some(ids.uid), Some(ids.gid));
         }
+        group.ended_threads = !alone;
         group.owner = owner;
         group.cgroup = cgroup.clone();
         group.maxrss_at_exec = rusage.maxrss;
