@@ -25,6 +25,35 @@ fn agree(with: &str, command: &[OsString]) -> Value {
     report
 }
 
+/// Those that are killed in the middle of creating others: what a ptracer is not told
+/// of them is explained; what it missed altogether it has counted.
+#[test]
+fn processes_that_are_killed_while_they_create_others() {
+    require!(bpf);
+    for with in ["ebpf,ptrace", "ebpf,ftrace"] {
+        let trace = Trace::bare().options(["compare", "--json", "--with", with, "-o"]);
+        let path = trace.path("report");
+        let n = scaled(200).to_string();
+        let line = [OsString::from(&path), "--".into()];
+        let outcome = trace
+            .options(line)
+            .options([fixture("mayhem").into_os_string(), n.into()])
+            .run();
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let report: Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+        assert_eq!(report["tree"]["equal"], true, "{with}: {report:#}");
+        let differences = report["differences"].as_array().expect("a list");
+        let lost = differences.iter().filter(|d| d["lost"] == true).count();
+        assert_eq!(lost, differences.len(), "{with}: {report:#}");
+        if with == "ebpf,ftrace" {
+            assert_eq!(report["verdict"], "equal", "{report:#}");
+        }
+        let matched = report["kinds"]["fork"]["matched"].as_u64();
+        assert!(matched > Some(10 * lost as u64), "{with}: {report:#}");
+    }
+}
+
 fn storm(with: &str) {
     let n = scaled(2000);
     let storm: [OsString; 3] = [

@@ -16,8 +16,12 @@ use crate::model::{Args, Event, Exec, Field, Reason};
 
 impl Tracer {
     pub(super) fn on_exec(&mut self, pid: u32, rusage: &Rusage) {
-        let ts = boot_ns();
         let alone = self.groups.get(&pid).is_some_and(|g| g.threads == 1);
+        if !alone {
+            // Other threads were ended by this.
+            self.find_children(pid);
+        }
+        let ts = boot_ns();
         let former = if alone {
             None
         } else {
