@@ -13,11 +13,13 @@
 pub mod capture;
 pub mod cgroup;
 pub mod clock;
+pub mod ext4;
 pub mod fixtures;
 pub mod host;
 pub mod http;
 pub mod knows;
 pub mod otlp;
+pub mod parts;
 pub mod pty;
 pub mod run;
 pub mod tmpfs;

@@ -42,6 +42,12 @@ impl Trace {
         Self::command(crate::fixture(name), args)
     }
 
+    /// Traces `n` programs, one after the other.
+    pub fn storm(n: u64) -> Self {
+        let tiny = crate::fixture("tiny").into_os_string();
+        Self::fixture("execstorm", [tiny, n.to_string().into()])
+    }
+
     /// Traces a shell command.
     pub fn shell(script: &str) -> Self {
         Self::command("/bin/sh", ["-c", script])
