@@ -10,6 +10,7 @@
 //! | `TRACER_TEST_VM` | 1 in a guest that has nothing but busybox |
 //! | `TRACER_TEST_BACKEND` | source to test (`ebpf`) |
 
+pub mod beside;
 pub mod capture;
 pub mod cgroup;
 pub mod clock;

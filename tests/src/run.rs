@@ -268,6 +268,13 @@ impl Running {
         }
     }
 
+    /// Ends a recording by `signal`, once it has begun.
+    pub fn ended_by(mut self, signal: i32) -> Capture {
+        self.await_recording();
+        self.signal(signal);
+        self.finish().expect_code(0).capture()
+    }
+
     fn story(&self) -> String {
         format!(
             "{:?}\nstdout: {}\nstderr: {}",
