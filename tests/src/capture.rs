@@ -151,6 +151,15 @@ impl Capture {
         whole.lines().enumerate().map(parse).collect()
     }
 
+    /// Those that ran before, each once.
+    pub fn seeds(&self) -> BTreeMap<(u64, u64), &Value> {
+        let mut seeds = BTreeMap::new();
+        for seed in self.of("seed") {
+            assert!(seeds.insert(seed.id(), seed).is_none(), "twice: {seed}");
+        }
+        seeds
+    }
+
     pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.lines.iter().filter(move |l| l.kind() == kind)
     }

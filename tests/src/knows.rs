@@ -121,6 +121,11 @@ impl Capture {
             let known = answer(self.backend(), member) != Answer::Never;
             assert!(known || value.is_null(), "{member} is a guess: {record}");
         }
+        if record.get("final").is_some_and(|f| f == true) {
+            let any = record.as_object().into_iter().flatten();
+            let any = any.filter(|(m, v)| *m != "final" && !v.is_null()).count();
+            assert!(any > 0, "nothing is said to be final: {record}");
+        }
     }
 
     /// Whether `record` leaves `member` out, as its source may or must; panics where

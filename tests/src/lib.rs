@@ -10,14 +10,17 @@
 //! | `TRACER_TEST_VM` | 1 in a guest that has nothing but busybox |
 //! | `TRACER_TEST_BACKEND` | source to test (`ebpf`) |
 
+pub mod beside;
 pub mod capture;
 pub mod cgroup;
 pub mod clock;
+pub mod ext4;
 pub mod fixtures;
 pub mod host;
 pub mod http;
 pub mod knows;
 pub mod otlp;
+pub mod parts;
 pub mod pty;
 pub mod run;
 pub mod tmpfs;

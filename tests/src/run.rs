@@ -42,6 +42,12 @@ impl Trace {
         Self::command(crate::fixture(name), args)
     }
 
+    /// Traces `n` programs, one after the other.
+    pub fn storm(n: u64) -> Self {
+        let tiny = crate::fixture("tiny").into_os_string();
+        Self::fixture("execstorm", [tiny, n.to_string().into()])
+    }
+
     /// Traces a shell command.
     pub fn shell(script: &str) -> Self {
         Self::command("/bin/sh", ["-c", script])
@@ -260,6 +266,13 @@ impl Running {
             dir: self.dir,
             line: self.line,
         }
+    }
+
+    /// Ends a recording by `signal`, once it has begun.
+    pub fn ended_by(mut self, signal: i32) -> Capture {
+        self.await_recording();
+        self.signal(signal);
+        self.finish().expect_code(0).capture()
     }
 
     fn story(&self) -> String {

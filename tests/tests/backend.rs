@@ -194,6 +194,27 @@ fn a_seccomp_filter_against_bpf_leaves_the_other_sources() {
     assert_eq!(place.capture().root().num("execs"), 1);
 }
 
+/// It is opened where that is allowed; nobody has to mount it.
+#[test]
+fn tracefs_that_is_mounted_nowhere() {
+    require!(root);
+    let place = Place::new();
+    let hidden = ["-s", "-b", "-c"];
+    let forced = place.run(&hidden, "ftrace", &["suid"]);
+    refused(&place, forced, &["tracefs", "root"]);
+    let outcome = place.run(&hidden, "auto", &["tiny", "1"]).run();
+    let line = choice(&outcome.expect_code(1)).expect("it is not the best source");
+    assert!(
+        line.contains("with ptrace") && line.contains("not with ftrace: tracefs"),
+        "{line}"
+    );
+    assert_eq!(place.backend(), "ptrace");
+    let outcome = place.run(&["-s", "-b"], "auto", &["tiny", "1"]).run();
+    let line = choice(&outcome.expect_code(1)).expect("it is not the best source");
+    assert!(line.contains("with ftrace"), "{line}");
+    assert_eq!(place.backend(), "ftrace");
+}
+
 /// 125, no command, and the words that help.
 fn refused(place: &Place, trace: Trace, words: &[&str]) {
     let outcome = trace.run().expect_code(125);

@@ -1,6 +1,7 @@
 //! `tracer compare`: sources against each other over one run, captures against each
 //! other and against what ftrace prints.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,35 @@ fn agree(with: &str, command: &[OsString]) -> Value {
     assert_eq!(outcome.code(), 0, "{with}: {outcome}");
     assert_eq!(report["tree"]["equal"], true);
     report
+}
+
+/// Those that are killed in the middle of creating others: what a ptracer is not told
+/// of them is explained; what it missed altogether it has counted.
+#[test]
+fn processes_that_are_killed_while_they_create_others() {
+    require!(bpf);
+    for with in ["ebpf,ptrace", "ebpf,ftrace"] {
+        let trace = Trace::bare().options(["compare", "--json", "--with", with, "-o"]);
+        let path = trace.path("report");
+        let n = scaled(200).to_string();
+        let line = [OsString::from(&path), "--".into()];
+        let outcome = trace
+            .options(line)
+            .options([fixture("mayhem").into_os_string(), n.into()])
+            .run();
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let report: Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+        assert_eq!(report["tree"]["equal"], true, "{with}: {report:#}");
+        let differences = report["differences"].as_array().expect("a list");
+        let lost = differences.iter().filter(|d| d["lost"] == true).count();
+        assert_eq!(lost, differences.len(), "{with}: {report:#}");
+        if with == "ebpf,ftrace" {
+            assert_eq!(report["verdict"], "equal", "{report:#}");
+        }
+        let matched = report["kinds"]["fork"]["matched"].as_u64();
+        assert!(matched > Some(10 * lost as u64), "{with}: {report:#}");
+    }
 }
 
 fn storm(with: &str) {
@@ -110,45 +140,64 @@ fn exactly_what_was_changed_by_hand_is_named() {
             .filter(|(_, l)| l.starts_with(&kind));
         all.map(|(at, _)| at).nth(n).expect("so many")
     };
-    let (gone, twice, other) = (nth("fork", 3), nth("exec", 5), nth("exit", 7));
-    let changed: Vec<String> = lines
-        .iter()
-        .enumerate()
-        .flat_map(|(at, line)| match at {
-            _ if at == gone => vec![],
-            _ if at == twice => vec![line.clone(), line.clone()],
-            _ if at == other => vec![line.replacen("\"comm\":\"", "\"comm\":\"X", 1)],
-            _ => vec![line.clone()],
-        })
-        .collect();
-    fs::write(&b, changed.join("\n") + "\n").expect("the changed copy");
-    let (code, report) = compare(&a, &b);
-    assert_eq!(code, 1, "{report:#}");
-    let found: Vec<(&str, u64)> = report["differences"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|d| {
-            let line = if d["line_a"].is_null() {
-                &d["line_b"]
-            } else {
-                &d["line_a"]
-            };
-            (
-                d["what"].as_str().unwrap_or_default(),
-                line.as_u64().unwrap_or(0),
-            )
-        })
-        .collect();
-    let line = |at: usize| at as u64 + 1;
-    let mut expected = vec![
-        ("only_a", line(gone)),
-        // A line before it is gone.
-        ("twice_in_b", line(twice) + u64::from(gone > twice)),
-        ("differs", line(other)),
-    ];
-    expected.sort_by_key(|(_, line)| *line);
-    assert_eq!(found, expected, "{report:#}");
+    use Change::{Alter, Double, Remove};
+    let records = [nth("fork", 3), nth("exec", 5), nth("exit", 7)];
+    for ways in [
+        [Remove, Double, Alter],
+        [Remove; 3],
+        [Double; 3],
+        [Alter; 3],
+    ] {
+        let changes: BTreeMap<usize, Change> = records.into_iter().zip(ways).collect();
+        let changed: Vec<String> = lines
+            .iter()
+            .enumerate()
+            .flat_map(|(at, line)| match changes.get(&at) {
+                Some(Remove) => vec![],
+                Some(Double) => vec![line.clone(), line.clone()],
+                Some(Alter) => vec![line.replacen("\"comm\":\"", "\"comm\":\"X", 1)],
+                None => vec![line.clone()],
+            })
+            .collect();
+        fs::write(&b, changed.join("\n") + "\n").expect("the changed copy");
+        let (code, report) = compare(&a, &b);
+        assert_eq!(code, 1, "{report:#}");
+        let differences = report["differences"].as_array().expect("a list");
+        let found: Vec<(&str, u64)> = differences
+            .iter()
+            .map(|d| {
+                let line = ["line_a", "line_b"].iter().find_map(|l| d[l].as_u64());
+                let what = d["what"].as_str().unwrap_or_default();
+                (what, line.unwrap_or(0))
+            })
+            .collect();
+        // Doubles are named by their line in the copy.
+        let mut shift = 0;
+        let expected: Vec<(&str, u64)> = changes
+            .iter()
+            .map(|(at, change)| match change {
+                Remove => {
+                    shift -= 1;
+                    ("only_a", *at as u64 + 1)
+                }
+                Double => {
+                    shift += 1;
+                    let line = (*at as u64 + 1).wrapping_add_signed(shift);
+                    ("twice_in_b", line)
+                }
+                Alter => ("differs", *at as u64 + 1),
+            })
+            .collect();
+        assert_eq!(found, expected, "{report:#}");
+    }
+}
+
+/// What is done to a record.
+#[derive(Clone, Copy)]
+enum Change {
+    Remove,
+    Double,
+    Alter,
 }
 
 /// A trace buffer of the test's own, which goes with it.

@@ -141,6 +141,7 @@ fn what_a_killed_tracer_leaves_goes_with_the_next_start() {
     let foreign = format!("somebody-{}", std::process::id());
     fs::create_dir(tracefs.path(&format!("instances/{foreign}"))).expect("an instance");
     let living = waiting();
+    let settings = tracefs.settings();
 
     for by_check in [false, true] {
         let killed = waiting();
@@ -166,6 +167,7 @@ fn what_a_killed_tracer_leaves_goes_with_the_next_start() {
         assert_eq!(tracefs.of(pid), None);
     }
 
+    assert_eq!(tracefs.settings(), settings);
     assert!(tracefs.of(living.pid()).is_some(), "the living one's stays");
     assert!(
         tracefs.instances().contains(&foreign),

@@ -1,14 +1,13 @@
 //! The command runs as it would under time(1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-
 use tracer_tests::host::find_program;
 use tracer_tests::pty::Pty;
-use tracer_tests::run::{Running, send};
+use tracer_tests::run::Running;
 use tracer_tests::truth::number_after;
 use tracer_tests::{Record, Trace, fixture, require};
 
@@ -126,82 +125,6 @@ fn the_command_has_the_terminal() {
         assert!(exec.text("tty").contains("pts"), "{exec}");
         assert_eq!((exec.num("sid"), exec.num("pgid")), (leader, leader));
     }
-}
-
-/// Ctrl-C on the terminal reaches the command; tracer stays, reports and ends.
-#[test]
-fn control_c_reaches_the_command_once() {
-    require!(source);
-    let mut pty = Pty::open();
-    let mut running = Trace::fixture("listener", [""; 0])
-        .setup(pty.controls())
-        .start();
-    running.await_stdout("ready");
-    pty.typed(b"\x03");
-    let outcome = running.finish().expect_code(42);
-    assert!(outcome.stdout().contains("GOT 2"), "{outcome}");
-    outcome.capture().expect_root("42");
-}
-
-/// CASES 12
-#[test]
-fn an_interrupt_of_the_group_during_a_storm() {
-    require!(source);
-    let mut running = Trace::fixture("spawnstorm", [fixture("tiny")])
-        .setup(|c| {
-            c.process_group(0);
-        })
-        .start();
-    running.await_stdout("ready");
-    send(-running.pid(), libc::SIGINT);
-    let outcome = running.finish().expect_code(0);
-    assert_eq!(number_after(&outcome.stdout(), "SIGINT"), 1, "once");
-    let (capture, truth) = (outcome.capture(), outcome.truth());
-    let tally = capture.tally();
-    assert_eq!(
-        (tally.forks, tally.exits, &tally.codes),
-        (truth.forks, truth.exits, &capture.knowable(&truth).codes)
-    );
-    // One that the signal ended may have reached its exec or not.
-    let killed = truth.codes.get("s2").copied().unwrap_or(0);
-    assert!(
-        (truth.execs..=truth.execs + killed).contains(&tally.execs),
-        "{} of {truth:?}",
-        tally.execs
-    );
-}
-
-fn listener() -> Running {
-    let mut running = Trace::fixture("listener", [""; 0]).start();
-    running.await_stdout("ready");
-    running
-}
-
-#[test]
-fn a_termination_is_passed_on() {
-    require!(source);
-    for signal in [libc::SIGTERM, libc::SIGHUP] {
-        let running = listener();
-        running.signal(signal);
-        let outcome = running.finish().expect_code(42);
-        assert!(
-            outcome.stdout().contains(&format!("GOT {signal}")),
-            "{outcome}"
-        );
-        outcome.capture().expect_root("42");
-    }
-}
-
-#[test]
-fn an_interrupt_of_tracer_alone_does_not_end_it() {
-    require!(source);
-    let running = listener();
-    running.signal(libc::SIGINT);
-    running.signal(libc::SIGQUIT);
-    // The command never saw them: it is still there to take this one.
-    running.signal(libc::SIGTERM);
-    let outcome = running.finish().expect_code(42);
-    assert!(outcome.stdout().contains("GOT 15"), "{outcome}");
 }
 
 #[test]
@@ -328,39 +251,6 @@ fn the_command_begins_with_its_exec() {
 }
 
 #[test]
-fn a_timeout_ends_the_command_with_124() {
-    require!(source);
-    let outcome = Trace::fixture("listener", [""; 0])
-        .options(["--timeout", "0.2s"])
-        .run()
-        .expect_code(124);
-    assert!(
-        outcome.stdout().contains("GOT 15"),
-        "SIGTERM came first\n{outcome}"
-    );
-    assert_eq!(outcome.capture().end().num("exit_code"), 124);
-}
-
-#[test]
-fn a_timeout_kills_what_does_not_listen() {
-    require!(source);
-    let outcome = Trace::fixture("stubborn", [""; 0])
-        .options(["--timeout", "0.2s"])
-        .run()
-        .expect_code(124);
-    outcome.capture().expect_root("s9");
-}
-
-#[test]
-fn a_timeout_that_does_not_come_changes_nothing() {
-    require!(source);
-    Trace::shell("exit 5")
-        .options(["--timeout", "1h"])
-        .run()
-        .expect_code(5);
-}
-
-#[test]
 fn the_command_runs_as_another_user() {
     require!(source, root);
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -426,28 +316,6 @@ fn an_interactive_shell_works() {
     assert_eq!(status.code(), Some(17), "{screen}");
     assert!(screen.contains("done-42"), "{screen}");
     assert!(!screen.contains("no job control"), "{screen}");
-}
-
-/// Those that die while they create others: nobody is left hanging, and whoever
-/// was created has an end.
-#[test]
-fn processes_that_are_killed_while_they_create_others() {
-    require!(source);
-    let n = tracer_tests::host::scaled(200).to_string();
-    let outcome = Trace::fixture("mayhem", [n])
-        .option("--wait-all")
-        .run()
-        .expect_code(0);
-    let capture = outcome.capture();
-    // A ptracer may not learn who created a process before its creator is killed.
-    if capture.backend() != "ptrace" {
-        assert_eq!(capture.lost_at_all(), 0, "{outcome}");
-    }
-    let ended: BTreeSet<u64> = capture.ends().map(|e| e.num("pid")).collect();
-    for fork in capture.of("fork") {
-        assert!(ended.contains(&fork.num("child_pid")), "no end: {fork}");
-    }
-    assert!(capture.of("process").all(|p| !p.flag("running")));
 }
 
 /// Two tracers at once do not see each other's commands.

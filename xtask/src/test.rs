@@ -19,17 +19,20 @@ const PACKAGE: &str = "tracer-tests";
 pub const OTHER_SOURCES: [&str; 2] = ["ftrace", "ptrace"];
 /// The end-to-end tests that ask every source the same questions: first those whose
 /// answers are a matter of the kernel, too.
-const SHARED: [&str; 7] = [
+const SHARED: [&str; 10] = [
     "cases",
+    "trees",
     "names",
     "exact",
     "totals",
     "undisturbed",
+    "signals",
     "filters",
+    "details",
     "outputs",
 ];
 /// So many of them run in a guest, where time is dear.
-const SHARED_IN_GUESTS: usize = 4;
+const SHARED_IN_GUESTS: usize = 7;
 
 pub fn shared_in_guests() -> String {
     SHARED[..SHARED_IN_GUESTS].join(" ")

@@ -17,6 +17,17 @@ use super::tree::{Parents, descendants};
 const LAST_THREAD: &str =
     "leaders that ended before their threads: ptrace learns of their end with that of the process";
 
+/// A thread that was killed before it could tell of what it had created.
+const CREATOR: &str = "threads that were killed while they created a process: ptrace is not told which of their process it was";
+
+/// A parent that ended while its child did.
+const PARENT: &str =
+    "parents that ended while their child did: ptrace looks a moment before the end of the child";
+
+/// A thread that ended while its process did.
+const CODE: &str =
+    "threads that ended while their process did: ptrace is told the code of the process";
+
 /// Why records are on one side only.
 pub struct Absence<'a> {
     /// The side that has them, and the one that does not.
@@ -153,6 +164,8 @@ pub struct Opinion<'a> {
     pub orphan: bool,
     /// The process's number.
     pub class: u32,
+    /// The end of the process, as [`code`] gives it.
+    pub code: Option<&'a [Value; 2]>,
     pub last_threads: &'a LastThreads,
 }
 
@@ -165,9 +178,23 @@ impl Opinion<'_> {
         b: &Map<String, Value>,
     ) -> Option<&'static str> {
         let sides = [(self.a, a, b, &member.a), (self.b, b, a, &member.b)];
-        let ptrace = sides.iter().any(|s| s.0.backend == "ptrace");
-        if ptrace && kind == Kind::Exit && member.member == "tid" {
-            return Some(LAST_THREAD);
+        let ptrace = sides.iter().filter(|s| s.0.backend == "ptrace");
+        for (_, own, other, value) in ptrace {
+            match (kind, member.member.as_str()) {
+                (Kind::Exit, "tid") => return Some(LAST_THREAD),
+                (Kind::Fork, "tid") if Some(*value) == own.get("pid") => return Some(CREATOR),
+                (Kind::Exit | Kind::Process, "ppid" | "parent_start")
+                    if self.orphan && is_orphan(other) && !is_orphan(own) =>
+                {
+                    return Some(PARENT);
+                }
+                (Kind::ThreadExit, "exit_code" | "signal" | "signal_name" | "core_dumped")
+                    if Some(&code(own)) == self.code =>
+                {
+                    return Some(CODE);
+                }
+                _ => {}
+            }
         }
         let last = self.last_threads;
         if last.explains(self.class, kind, &member.member, &member.a, &member.b) {
@@ -210,6 +237,17 @@ impl Opinion<'_> {
         }
         None
     }
+}
+
+/// Exit code and signal of a record.
+pub fn code(record: &Map<String, Value>) -> [Value; 2] {
+    ["exit_code", "signal"].map(|m| record.get(m).cloned().unwrap_or(Value::Null))
+}
+
+/// Whether the parent in a record is not the first one.
+fn is_orphan(record: &Map<String, Value>) -> bool {
+    let [now, first] = ["ppid", "orig_ppid"].map(|m| record.get(m));
+    now.is_some() && first.is_some() && now != first
 }
 
 /// Whether a name is what exec makes of the record's file name.

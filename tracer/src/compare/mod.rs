@@ -10,6 +10,8 @@ mod align;
 mod clock;
 mod explain;
 mod fields;
+#[cfg(test)]
+mod killed_tests;
 mod kind;
 mod last_thread;
 #[cfg(test)]

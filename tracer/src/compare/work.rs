@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
-use super::explain::{Absence, Explained, Opinion, take_lost};
+use super::explain::{Absence, Explained, Opinion, code, take_lost};
 use super::fields::{Disagreement, Fields};
 use super::kind::Kind;
 use super::last_thread::LastThreads;
@@ -108,6 +108,7 @@ impl Work<'_> {
         };
         let odd = self.odd_threads();
         let ended = self.ended();
+        let codes = self.codes();
         let mut told: FxHashSet<(u32, String)> = FxHashSet::default();
         for (place, row) in rows.iter().enumerate() {
             let Match::Pair {
@@ -141,6 +142,7 @@ impl Work<'_> {
                     a: self.a,
                     b: self.b,
                     class,
+                    code: codes.get(&class),
                     last_threads: self.last_threads,
                     odd_threads: odd.contains(&class),
                     orphan: [&self.parents_a, &self.parents_b].iter().any(|parents| {
@@ -238,16 +240,27 @@ impl Work<'_> {
         }
     }
 
-    /// When each process ended.
+    /// When each process ended, by the side that was told first.
     fn ended(&self) -> FxHashMap<u32, u64> {
-        let exits = |side: &Side| {
-            let exits = side.entries.iter().filter(|e| e.kind == Kind::Exit);
-            exits.map(|e| (e.life, e.ts)).collect::<Vec<_>>()
+        let mut ended = FxHashMap::default();
+        let mut take = |side: &Side, class: &dyn Fn(u32) -> u32| {
+            for exit in side.entries.iter().filter(|e| e.kind == Kind::Exit) {
+                let end = ended.entry(class(exit.life)).or_insert(exit.ts);
+                *end = exit.ts.min(*end);
+            }
         };
-        let of_a = exits(self.a).into_iter();
-        let of_b = exits(self.b).into_iter();
-        of_a.map(|(life, ts)| (self.lives.of_a(life), ts))
-            .chain(of_b.map(|(life, ts)| (self.lives.of_b(life), ts)))
+        take(self.a, &|life| self.lives.of_a(life));
+        take(self.b, &|life| self.lives.of_b(life));
+        ended
+    }
+
+    /// How each process ended, where a thread of it ended, too.
+    fn codes(&self) -> FxHashMap<u32, [Value; 2]> {
+        let entries = self.a.entries.iter();
+        let ends = entries.clone().filter(|e| e.kind == Kind::ThreadExit);
+        let with: FxHashSet<u32> = ends.map(|e| e.life).collect();
+        let ends = entries.filter(|e| e.kind == Kind::Exit && with.contains(&e.life));
+        ends.map(|e| (self.lives.of_a(e.life), code(&self.a.object(e))))
             .collect()
     }
 

@@ -4,7 +4,7 @@
 /// Times in ns, sizes in bytes, blocks of 512 bytes (as getrusage has them).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The figures can no longer change.
+    /// The figures can no longer change. False where there are none.
     pub is_final: bool,
     pub utime_ns: Option<u64>,
     pub stime_ns: Option<u64>,
@@ -27,4 +27,15 @@ pub struct Usage {
     pub wchar: Option<u64>,
     pub run_delay_ns: Option<u64>,
     pub blkio_delay_ns: Option<u64>,
+}
+
+impl Usage {
+    /// Whether any figure is known.
+    pub fn is_known(&self) -> bool {
+        let none = Self {
+            is_final: self.is_final,
+            ..Self::default()
+        };
+        *self != none
+    }
 }

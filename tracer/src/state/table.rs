@@ -212,7 +212,8 @@ impl Table {
         if e.root {
             self.root = Some(id);
         }
-        if e.usage.is_final {
+        // A source that has no figures will have none later.
+        if e.usage.is_final || !e.usage.is_known() {
             self.ready.push(id);
         } else {
             self.ended

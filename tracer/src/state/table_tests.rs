@@ -249,16 +249,19 @@ fn a_row_waits_for_its_totals_no_longer_than_it_should() {
 }
 
 #[test]
-fn totals_that_are_final_at_the_exit_are_not_waited_for() {
-    let mut e = exit_of(5, id(2), 0);
-    e.usage.is_final = true;
-    let mut run = Run::of([fork(1, id(1), id(2)), Event::Exit(Box::new(e))]);
-    assert!(
-        run.table.get(&id(2)).is_some(),
-        "not before the exit event was shown"
-    );
-    run.expire(5);
-    assert_eq!(run.rows.len(), 1);
+fn totals_that_are_final_at_the_exit_or_never_known_are_not_waited_for() {
+    for usage in [usage(3, true), Usage::default()] {
+        let mut e = exit_of(5, id(2), 0);
+        e.usage = usage.clone();
+        let mut run = Run::of([fork(1, id(1), id(2)), Event::Exit(Box::new(e))]);
+        assert!(
+            run.table.get(&id(2)).is_some(),
+            "not before the exit event was shown"
+        );
+        run.expire(5);
+        assert_eq!(run.rows.len(), 1);
+        assert_eq!(run.rows[0].usage, usage, "final only where there are some");
+    }
 }
 
 #[test]

@@ -329,11 +329,7 @@ impl Family {
             ns_pid: None,
             cgroup: Field::Missing(Reason::Source),
             threads: if last { process.threads } else { None },
-            // None will ever come: nothing to wait for.
-            usage: Usage {
-                is_final: true,
-                ..Usage::default()
-            },
+            usage: Usage::default(),
             kthread: process.kthread,
             root: process.root,
         };

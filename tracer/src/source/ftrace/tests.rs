@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
@@ -300,6 +301,12 @@ fn a_panic_leaves_nothing() {
     }
     let runtime = runtime();
     let _inside = runtime.enter();
+    let tracefs = Tracefs::open(Path::new("/proc")).unwrap();
+    let settings = || {
+        let files = ["tracing_on", "trace_clock", "set_event", "set_event_pid"];
+        files.map(|f| fs::read_to_string(tracefs.root().join(f)).unwrap())
+    };
+    let before = settings();
     let mut name = PathBuf::new();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let source = FtraceSource::open(&options(Reader::Raw)).unwrap();
@@ -307,7 +314,7 @@ fn a_panic_leaves_nothing() {
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    let tracefs = Tracefs::open(Path::new("/proc")).unwrap();
+    assert_eq!(settings(), before);
     let instances = tracefs.root().join("instances");
     assert!(!name.as_os_str().is_empty() && !instances.join(name).exists());
 }

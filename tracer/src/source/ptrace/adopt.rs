@@ -30,6 +30,30 @@ impl Tracer {
         }
     }
 
+    /// Takes in the children of a process whose threads were ended before they told of
+    /// them, while /proc still says whose they are.
+    pub(super) fn find_children(&mut self, parent: u32) {
+        let Some(id) = self.groups.get(&parent).map(|g| g.id) else {
+            return;
+        };
+        let threads = self.tasks.iter().filter(|(_, t)| t.tgid == parent);
+        let threads: Vec<u32> = threads.map(|(tid, _)| *tid).collect();
+        for tid in threads {
+            for child in self.proc.children(parent, tid) {
+                if self.tasks.contains_key(&child) {
+                    continue;
+                }
+                // One with CLONE_UNTRACED will report nothing.
+                let traced = self.proc.status(child).is_some_and(|s| s.tracer_pid != 0);
+                if traced {
+                    let pending = self.pending.entry(child).or_default();
+                    pending.parent.get_or_insert(id);
+                    self.resolve_one(child);
+                }
+            }
+        }
+    }
+
     /// Takes in the children of a process that ends and has not told of them.
     pub(super) fn resolve_children(&mut self, parent: u32) {
         let of = |p: &Pending| p.parent.is_some_and(|id| id.pid == parent);

@@ -1,7 +1,7 @@
 //! Ends: totals are read at the exit stop, the end is told when wait4 reports it.
 
 use super::RootEnd;
-use super::call::Report;
+use super::call::{self, Report};
 use super::group::{Last, Task};
 use super::parse::{Io, Sched, Status as ProcStatus};
 use super::rusage::Rusage;
@@ -12,17 +12,24 @@ use crate::model::{Event, Exit, Field, Final, Reason, Status, Usage};
 impl Tracer {
     /// `tid` is about to end; its memory and files are still there.
     pub(super) fn on_exit_stop(&mut self, tid: u32, rusage: &Rusage) {
-        let Some(task) = self.tasks.get_mut(&tid) else {
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else {
+            return;
+        };
+        let of = self.groups.get(&tgid);
+        let Some((threads, live)) = of.map(|g| (g.threads, g.live)) else {
+            return;
+        };
+        let alone = threads == 1;
+        if live <= 1 && (!alone || is_killed(tid)) {
+            self.find_children(tgid);
+        }
+        let (task, group) = (self.tasks.get_mut(&tid), self.groups.get_mut(&tgid));
+        let (Some(task), Some(group)) = (task, group) else {
             return;
         };
         if std::mem::replace(&mut task.exiting, true) {
             return;
         }
-        let tgid = task.tgid;
-        let Some(group) = self.groups.get_mut(&tgid) else {
-            return;
-        };
-        let alone = group.threads == 1;
         // The file of the process holds the I/O of its children, too.
         let io = if alone && group.children == 0 {
             self.proc.process_io(tgid)
@@ -186,6 +193,12 @@ impl Tracer {
             });
         }
     }
+}
+
+/// Whether a task at its exit stop was killed, at whatever stop it may have stood.
+fn is_killed(tid: u32) -> bool {
+    let status = call::event_message(tid, &[libc::PTRACE_EVENT_EXIT]);
+    status.is_ok_and(|s| s & 0x7f == u64::from(libc::SIGKILL.cast_unsigned()))
 }
 
 /// A thread's own totals at its exit stop.

@@ -16,8 +16,12 @@ use crate::model::{Args, Event, Exec, Field, Reason};
 
 impl Tracer {
     pub(super) fn on_exec(&mut self, pid: u32, rusage: &Rusage) {
-        let ts = boot_ns();
         let alone = self.groups.get(&pid).is_some_and(|g| g.threads == 1);
+        if !alone {
+            // Other threads were ended by this.
+            self.find_children(pid);
+        }
+        let ts = boot_ns();
         let former = if alone {
             None
         } else {
@@ -55,6 +59,7 @@ impl Tracer {
         if let Some(ids) = ids {
             (group.uid, group.gid) = (Some(ids.uid), Some(ids.gid));
         }
+        group.ended_threads = !alone;
         group.owner = owner;
         group.cgroup = cgroup.clone();
         group.maxrss_at_exec = rusage.maxrss;

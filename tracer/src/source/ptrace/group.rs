@@ -38,6 +38,8 @@ pub struct Group {
     /// Threads ever created, and those that have not passed their exit stop.
     pub threads: u64,
     pub live: u64,
+    /// Its program was begun while it had other threads, which were ended by that.
+    pub ended_threads: bool,
     /// Sums over the threads that have; `None` once one could not be read.
     pub io: Option<Io>,
     pub sched: Option<Sched>,
@@ -62,6 +64,7 @@ impl Group {
             cgroup: Field::Missing(crate::model::Reason::Source),
             threads: 1,
             live: 1,
+            ended_threads: false,
             io: Some(Io::default()),
             sched: Some(Sched::default()),
             children: 0,

@@ -115,6 +115,14 @@ impl Proc {
         }
     }
 
+    /// Whether a task that stands still is at the end of an exec: it has run no
+    /// instruction of its program yet.
+    pub fn ends_exec(&mut self, tid: u32) -> bool {
+        let text = self.read(format_args!("{tid}/syscall"));
+        let number = text.ok().and_then(|t| parse::numbers::<i64>(t).next());
+        number.is_some_and(|n| n == libc::SYS_execve || n == libc::SYS_execveat)
+    }
+
     pub fn loginuid(&mut self, tid: u32) -> Option<u32> {
         parse::loginuid(self.read(format_args!("{tid}/loginuid")).ok()?)
     }

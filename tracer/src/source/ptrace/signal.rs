@@ -18,6 +18,9 @@ const HARMLESS: [i32; 8] = [
     libc::SIGTTOU,
 ];
 
+/// Signals that stop a process.
+const STOPS: [i32; 4] = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+
 /// So many that have ended are remembered.
 const SENDERS: usize = 64;
 
@@ -65,6 +68,18 @@ impl Tracer {
             target,
         };
         self.out.push(Event::Signal(Box::new(event)));
+    }
+
+    /// Whether this is a stop signal that a thread had taken when an exec ended it. The
+    /// kernel then queues it anew (`ptrace_signal`, kernel/signal.c), even where a SIGCONT
+    /// has come since, which is lost by that: the new program would stop for good. One that
+    /// nobody has taken or continued looks the same; without a ptracer it would count, but
+    /// of the two errors it is the lesser one that a program goes on.
+    pub(super) fn is_stale_stop(&mut self, tid: u32, signal: i32) -> bool {
+        let group = self.groups.get(&tid);
+        STOPS.contains(&signal)
+            && group.is_some_and(|g| g.ended_threads)
+            && self.proc.ends_exec(tid)
     }
 
     /// Who sent a signal. It may have ended since.

@@ -234,7 +234,8 @@ impl Tracer {
             }
             Stop::Signal(signal) => {
                 self.on_signal(tid, signal);
-                resume(tid, signal);
+                let stale = self.is_stale_stop(tid, signal);
+                resume(tid, if stale { 0 } else { signal });
             }
             Stop::Group(_) => {
                 // ESRCH: it was killed, and its end follows.

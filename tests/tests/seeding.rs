@@ -1,0 +1,190 @@
+//! What ran already when a recording began: everybody, and once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+use tracer_tests::beside::Beside;
+use tracer_tests::host::alone;
+use tracer_tests::{Capture, Record, Trace, fixture, require};
+
+type Id = (u64, u64);
+
+/// What /proc knows a start to, ns.
+const TICK: u64 = 10_000_000;
+
+/// Compares captures with a longer one that began before and ended after them.
+struct Longer {
+    rows: BTreeMap<Id, Value>,
+    /// Parents at the fork.
+    parents: BTreeMap<Id, Id>,
+}
+
+impl Longer {
+    fn new(capture: &Capture) -> Self {
+        assert_eq!(capture.lost_at_all(), 0, "the longer one must have all");
+        let parent = |f: &Value| {
+            let id = |pid, start| (f.num(pid), f.num(start));
+            (id("child_pid", "child_start"), id("pid", "start"))
+        };
+        Self {
+            rows: capture.of("process").map(|p| (p.id(), p.clone())).collect(),
+            parents: capture.of("fork").map(parent).collect(),
+        }
+    }
+
+    fn is_below(&self, mut id: Id, root: u64) -> bool {
+        loop {
+            if id.0 == root {
+                return true;
+            }
+            let Some(parent) = self.parents.get(&id) else {
+                return false;
+            };
+            id = *parent;
+        }
+    }
+
+    /// Each process that lived when `shorter` began, or was born in it, is in it
+    /// once, and nobody else. `tolerance`: how well it knows starts.
+    fn check(&self, shorter: &Capture, tolerance: u64, wanted: impl Fn(Id) -> bool) {
+        assert_eq!(shorter.lost_at_all(), 0, "{}", shorter.outline());
+        let begin = shorter.of("seed").next().expect("somebody runs").num("ts");
+        // `--max-events` can end it while the programs are attached.
+        let event = |l: &&Value| ["fork", "exec", "exit"].contains(&l.kind());
+        let last = shorter.lines.iter().filter(event);
+        let last = last.filter_map(|l| l.opt_num("ts")).max().expect("events");
+        // The two captures read the clock one after the other.
+        let end = last.saturating_sub(5_000_000);
+        let mut left: BTreeMap<Id, &Value> = BTreeMap::new();
+        for row in shorter.of("process") {
+            assert!(left.insert(row.id(), row).is_none(), "twice: {row}");
+        }
+        let near = |id: Id| {
+            // The first process can be hidden from BPF: then /proc tells of it.
+            let tolerance = if id.0 == 1 { TICK } else { tolerance };
+            (id.0, id.1.saturating_sub(tolerance))..=(id.0, id.1 + tolerance)
+        };
+        let (mut missing, mut found) = (Vec::new(), 0);
+        for (id, row) in &self.rows {
+            let ended = row.opt_num("end");
+            let lived = id.1 < end && ended.is_none_or(|e| e > begin + 1_000_000);
+            let known: Vec<Id> = left.range(near(*id)).map(|(id, _)| *id).collect();
+            assert!(known.len() < 2, "doubled: {known:?}");
+            match known.first() {
+                Some(known) => {
+                    left.remove(known);
+                    found += 1;
+                }
+                None if lived && wanted(*id) => missing.push(row),
+                None => {}
+            }
+        }
+        assert!(
+            missing.is_empty(),
+            "missing in [{begin}, {end}]: {missing:#?}"
+        );
+        assert!(left.is_empty(), "not in the longer one: {left:#?}");
+        assert!(found > 1);
+        // Who was seeded has no fork, and the other way round.
+        let seeds: BTreeSet<Id> = shorter.seeds().into_keys().collect();
+        for fork in shorter.of("fork") {
+            let child = (fork.num("child_pid"), fork.num("child_start"));
+            let seeded = seeds.range(near(child)).next();
+            assert!(seeded.is_none(), "a seed and a fork: {fork}");
+        }
+    }
+}
+
+fn seeding_under_load(times: u64, tolerance: u64, options: &[&str]) {
+    let _alone = alone();
+    let mut longer = Trace::record(["-a", "--ring-size", "64M"])
+        .backend(Some("ebpf"))
+        .start();
+    longer.await_recording();
+    let storm = Beside::storm();
+    let shorter: Vec<Capture> = (0..times)
+        .map(|_| {
+            let trace = Trace::record(["-a", "--ring-size", "32M", "--max-events", "400"]);
+            trace.options(options).run().expect_code(0).capture()
+        })
+        .collect();
+    drop(storm);
+    let longer = Longer::new(&longer.ended_by(libc::SIGTERM));
+    for shorter in shorter {
+        longer.check(&shorter, tolerance, |_| true);
+    }
+}
+
+#[test]
+fn under_load_nobody_is_missing_or_doubled() {
+    require!(ebpf_is_tested, root);
+    seeding_under_load(20, 0, &[]);
+}
+
+#[test]
+fn under_load_nobody_is_missing_or_doubled_where_proc_is_read() {
+    require!(ebpf_is_tested, root);
+    seeding_under_load(5, TICK, &["--proc-seeds"]);
+}
+
+#[test]
+fn trees_are_found_while_they_grow() {
+    require!(ebpf_is_tested, root);
+    let _alone = alone();
+    let mut longer = Trace::record(["-a", "--ring-size", "64M"]).start();
+    longer.await_recording();
+    let storm = Beside::storm();
+    let root = storm.pid();
+    let shorter: Vec<Capture> = (0..10)
+        .map(|_| {
+            Trace::record(["-p", &root.to_string(), "--max-events", "400"])
+                .run()
+                .expect_code(0)
+                .capture()
+        })
+        .collect();
+    drop(storm);
+    let longer = Longer::new(&longer.ended_by(libc::SIGTERM));
+    for shorter in shorter {
+        longer.check(&shorter, 0, |id| longer.is_below(id, root));
+    }
+}
+
+/// tracer and the tree in a container: the pid that it is given is an inner one, its
+/// records have those of the machine.
+#[test]
+fn a_tree_is_found_from_within_a_pid_namespace() {
+    require!(ebpf_is_tested, root, unshare, full_system);
+    let dir = tempfile::tempdir().expect("a directory");
+    let [gate, inner] = ["gate", "inner"].map(|name| dir.path().join(name));
+    let script = format!(
+        "(until [ -e '{}' ]; do sleep 0.02; done; '{}' 4; exit 5) & echo $! >'{}'; exec \"$@\" -p $!",
+        gate.display(),
+        fixture("tiny").display(),
+        inner.display()
+    );
+    let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];
+    let shell = ["/bin/sh", "-c", &script, "sh"];
+    let launcher = unshare.into_iter().chain(shell);
+    let mut running = Trace::record([""; 0]).through(launcher).start();
+    let first = |r: &tracer_tests::run::Running| {
+        let lines = Capture::whole_lines(&r.so_far());
+        lines.into_iter().find(|l| l.kind() == "seed")
+    };
+    running.await_condition("the tree's first process", |r| first(r).is_some());
+    let seed = first(&running).expect("just seen");
+    let pid = seed.num("pid");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it waits");
+    let inner = fs::read_to_string(inner).expect("written before tracer began");
+    let both = format!("NSpid:\t{pid}\t{}\n", inner.trim());
+    assert!(status.contains(&both), "{both}{status}");
+    fs::write(&gate, "").expect("a file in our own directory");
+    let capture = running.finish().expect_code(0).capture();
+    let root = capture.process(pid);
+    assert_eq!((root.code().as_str(), root.id()), ("5", seed.id()));
+    let tiny = capture.only("process", |p| p.text("comm") == "tiny");
+    assert_eq!(tiny.code(), "1", "it counts its arguments");
+    assert_eq!((tiny.num("ppid"), tiny.num("parent_start")), seed.id());
+    assert_eq!(capture.lost_at_all(), 0);
+}
