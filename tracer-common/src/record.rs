@@ -131,7 +131,7 @@ pub struct ExecRecord {
 }
 
 /// Bytes of text that fit into an [`ExecShort`].
-pub const SHORT_TEXT: usize = 256;
+pub const SHORT_TEXT: usize = 128;
 
 /// An exec with its text in one record, where all of that is short: most are. Of kind
 /// EXEC; it is told from an [`ExecRecord`], which has no text behind it, by its length.
@@ -218,6 +218,14 @@ pub struct Totals {
     pub threads: u64,
 }
 
+/// Members of [`Totals`].
+pub const TOTALS: usize = size_of::<Totals>() / 8;
+
+/// [`Totals`] of which none needs more than 32 bits, in their order: those of most
+/// processes. A record that ends with totals may end with these instead, and is that
+/// much shorter.
+pub type ShortTotals = [u32; TOTALS];
+
 /// `sched_process_exit` of the last thread (or, flag THREAD, of one thread).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -238,7 +246,7 @@ pub struct ExitRecord {
     /// This thread's own start_boottime.
     pub thread_start: u64,
     pub cgroup_id: u64,
-    /// Process totals so far (THREAD: this thread's own).
+    /// Process totals so far (THREAD: this thread's own); or [`ShortTotals`].
     pub totals: Totals,
 }
 
@@ -248,6 +256,7 @@ pub struct ExitRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FinalRecord {
     pub h: Header,
+    /// Or [`ShortTotals`].
     pub totals: Totals,
 }
 

@@ -4,7 +4,7 @@ use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEU
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_boot_ns};
 use aya_ebpf::maps::ring_buf::RingBufEntry;
 use tracer_common::config::opt;
-use tracer_common::record::{Counters, Header};
+use tracer_common::record::{Counters, Header, TOTALS, Totals};
 use tracer_common::tracked::Key;
 
 use crate::globals::{config, has};
@@ -110,6 +110,63 @@ impl<T> Entry<T> {
     }
 }
 
+/// As many bytes as a `T` with short totals.
+#[repr(C)]
+struct Short<const WORDS: usize>([u64; WORDS]);
+
+/// Words of a record of type `T` before its totals, with which it ends.
+const fn head<T>() -> usize {
+    (size_of::<T>() - size_of::<Totals>()) / 8
+}
+
+/// Emits what was made in scratch memory, but for its header: with short totals where
+/// that is possible. `SHORT` are the words of such a record.
+#[inline(always)]
+pub fn with_totals<T: 'static, const SHORT: usize>(
+    from: *const T,
+    kind: u8,
+    key: &Key,
+    tid: u32,
+    flags: u8,
+) {
+    const { assert!(SHORT == head::<T>() + TOTALS / 2 && TOTALS % 2 == 0) };
+    let (from, head) = (from.cast::<u64>(), head::<T>());
+    // SAFETY: `from` is a T and the entry as long as its type, which the caller is the
+    // only one to have. Volatile: for a copy of bytes the compiler would call a loop.
+    unsafe {
+        let word = |i: usize| from.add(i).read_volatile();
+        let mut bits = 0;
+        for i in 0..TOTALS {
+            bits |= word(head + i);
+        }
+        if bits >> 32 == 0 {
+            let Some(entry) = begin::<Short<SHORT>>(kind, key, tid) else {
+                return;
+            };
+            let to = entry.as_ptr().cast::<u64>();
+            for i in size_of::<Header>() / 8..head {
+                to.add(i).write_volatile(word(i));
+            }
+            for i in 0..TOTALS / 2 {
+                let pair = word(head + 2 * i) | word(head + 2 * i + 1) << 32;
+                to.add(head + i).write_volatile(pair);
+            }
+            entry.set_flags(flags);
+            entry.submit();
+        } else {
+            let Some(entry) = begin::<T>(kind, key, tid) else {
+                return;
+            };
+            let to = entry.as_ptr().cast::<u64>();
+            for i in size_of::<Header>() / 8..head + TOTALS {
+                to.add(i).write_volatile(word(i));
+            }
+            entry.set_flags(flags);
+            entry.submit();
+        }
+    }
+}
+
 /// Wakes the reader by amount, not by record; a timer of its own does the rest. Once at
 /// the mark, and where that was of no use again and again when little room is left.
 #[inline(always)]
@@ -119,7 +176,7 @@ fn wake_flag(seq: u32) -> u64 {
     }
     let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
     let mark = config!(wake_bytes);
-    if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= mark + mark / 2) {
+    if waiting >= mark && (waiting < mark + WAKE_BAND || waiting >= mark + mark / 8) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)

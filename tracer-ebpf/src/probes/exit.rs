@@ -4,9 +4,11 @@
 //! `probes::free` amends them.
 
 use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::{opt, seeding};
-use tracer_common::record::{ExitRecord, GoneRecord, Totals, flags, kind};
+use tracer_common::record::{ExitRecord, GoneRecord, ShortTotals, Totals, flags, kind};
 use tracer_common::tracked::{Acc, Key, Tracked, bits};
 
 use crate::emit;
@@ -14,6 +16,13 @@ use crate::filter;
 use crate::globals::has;
 use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task, View};
 use crate::tracked::{self, atomic_add, set_flags};
+
+/// The record in the making. A program does not interrupt itself.
+#[map]
+static EXIT: PerCpuArray<ExitRecord> = PerCpuArray::with_max_entries(1, 0);
+
+/// Words of a record with short totals.
+const SHORT: usize = (size_of::<ExitRecord>() - size_of::<ShortTotals>()) / 8;
 
 /// `SIGNAL_GROUP_EXIT` of include/linux/sched/signal.h.
 const SIGNAL_GROUP_EXIT: u32 = 4;
@@ -132,11 +141,10 @@ fn process_end(v: &View, key: &Key, process: *mut Tracked) {
         }
         return;
     }
-    let Some(entry) = emit::begin::<ExitRecord>(kind::EXIT, key, task.pid()) else {
+    let Some(r) = EXIT.get_ptr_mut(0) else {
         return;
     };
-    let r = entry.as_ptr();
-    // SAFETY: the entry is ours until it is submitted; `process` as above.
+    // SAFETY: this CPU's value of our map; `process` as above.
     let (bits, before) = unsafe {
         let t = &raw mut (*r).totals;
         let leader_last = task.pid() == key.tgid;
@@ -169,18 +177,17 @@ fn process_end(v: &View, key: &Key, process: *mut Tracked) {
         fill(r, v, status, process);
         ((*process).flags, tracked::record_flags(&*process))
     };
-    entry.set_flags(record_flags(task, bits) | before);
-    entry.submit();
+    let flags = record_flags(task, bits) | before;
+    emit::with_totals::<_, SHORT>(r, kind::EXIT, key, task.pid(), flags);
 }
 
 #[inline(always)]
 fn thread_end(v: &View, key: &Key, process: *mut Tracked) {
     let task = v.task;
-    let Some(entry) = emit::begin::<ExitRecord>(kind::EXIT, key, task.pid()) else {
+    let Some(r) = EXIT.get_ptr_mut(0) else {
         return;
     };
-    let r = entry.as_ptr();
-    // SAFETY: the entry is ours until it is submitted; `process` stays while the process lives.
+    // SAFETY: this CPU's value of our map; `process` stays while the process lives.
     let bits = unsafe {
         let t = &raw mut (*r).totals;
         (*t).utime_ns = task.utime();
@@ -203,8 +210,8 @@ fn thread_end(v: &View, key: &Key, process: *mut Tracked) {
         fill(r, v, task.exit_code(), process);
         (*process).flags
     };
-    entry.set_flags(record_flags(task, bits) | flags::THREAD);
-    entry.submit();
+    let flags = record_flags(task, bits) | flags::THREAD;
+    emit::with_totals::<_, SHORT>(r, kind::EXIT, key, task.pid(), flags);
 }
 
 #[inline(always)]

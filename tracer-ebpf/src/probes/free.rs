@@ -2,9 +2,11 @@
 //! period after it was reaped (kernel/exit.c, delayed_put_task_struct). Its
 //! signal_struct now holds the complete sums of all threads.
 
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
 use aya_ebpf::programs::BtfTracePointContext;
 use tracer_common::config::opt;
-use tracer_common::record::{FinalRecord, kind};
+use tracer_common::record::{FinalRecord, ShortTotals, kind};
 use tracer_common::tracked::{Key, Tracked, bits};
 
 use super::exit::put_acc;
@@ -12,6 +14,13 @@ use crate::emit;
 use crate::globals::has;
 use crate::task::{Signal, Task};
 use crate::tracked;
+
+/// The record in the making. A program does not interrupt itself.
+#[map]
+static FINAL: PerCpuArray<FinalRecord> = PerCpuArray::with_max_entries(1, 0);
+
+/// Words of a record with short totals.
+const SHORT: usize = (size_of::<FinalRecord>() - size_of::<ShortTotals>()) / 8;
 
 #[inline(always)]
 pub fn process_free(ctx: &BtfTracePointContext) {
@@ -45,11 +54,10 @@ fn wanted(flags: u64) -> bool {
 
 #[inline(always)]
 fn emit_final(task: Task, signal: Signal, key: &Key, process: &Tracked) {
-    let Some(entry) = emit::begin::<FinalRecord>(kind::FINAL, key, key.tgid) else {
+    let Some(r) = FINAL.get_ptr_mut(0) else {
         return;
     };
-    let r = entry.as_ptr();
-    // SAFETY: the entry is ours until it is submitted.
+    // SAFETY: this CPU's value of our map.
     unsafe {
         let t = &raw mut (*r).totals;
         (*t).utime_ns = signal.utime();
@@ -74,6 +82,6 @@ fn emit_final(task: Task, signal: Signal, key: &Key, process: &Tracked) {
         (*t).mm_peak_pages = 0;
         (*t).threads = process.known_threads();
     }
-    entry.set_flags(tracked::record_flags(process));
-    entry.submit();
+    let flags = tracked::record_flags(process);
+    emit::with_totals::<_, SHORT>(r, kind::FINAL, key, key.tgid, flags);
 }

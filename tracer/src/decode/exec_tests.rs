@@ -1,6 +1,8 @@
 //! Execs out of their pieces, whole and not.
 
-use tracer_common::record::{ExecRecord, Header, Text, flags, kind, section};
+use tracer_common::record::{
+    ExecRecord, ExecShort, Header, Inline, SHORT_TEXT, Text, flags, kind, section,
+};
 
 use super::DecodeError;
 use super::record_tests::{bytes, decoder, feed, header};
@@ -65,6 +67,53 @@ impl Sample<'_> {
         texts.insert(0, bytes(&exec));
         texts
     }
+}
+
+/// The same exec in one record.
+fn short(sample: &Sample<'_>) -> Vec<u8> {
+    let records = sample.records();
+    let mut exec: ExecRecord = super::read::read(&records[0]).unwrap();
+    exec.pieces = 0;
+    let text = [Sample::FILENAME, Sample::CWD, sample.argv].concat();
+    let inline = Inline {
+        filename_len: u16::try_from(Sample::FILENAME.len()).unwrap(),
+        cwd_len: u16::try_from(Sample::CWD.len()).unwrap(),
+        len: u32::try_from(text.len()).unwrap(),
+    };
+    let unused = vec![0xee; SHORT_TEXT - text.len()];
+    let record = [bytes(&exec), bytes(&inline), text, unused].concat();
+    assert_eq!(record.len(), size_of::<ExecShort>());
+    record
+}
+
+#[test]
+fn a_short_exec_is_the_same_as_one_in_pieces() {
+    let sample = Sample {
+        seq: 0,
+        argv: LONG,
+        env: b"",
+        piece: 100,
+        flags: 0,
+    };
+    let record = short(&sample);
+    assert_eq!(
+        exec_of(false, std::slice::from_ref(&record)),
+        exec_of(false, &sample.records())
+    );
+    // Lengths that do not fit are an error; what is sure of the exec comes all the same.
+    let at = size_of::<ExecRecord>();
+    for (place, value) in [(at, 0xff), (at + 2, 0xff), (at + 5, 0xff)] {
+        let mut wrong = record.clone();
+        wrong[place] = value;
+        let (events, result) = feed(&mut decoder(false), &wrong);
+        assert_eq!(result, Err(DecodeError::Length { kind: kind::EXEC }));
+        let [Event::Exec(exec)] = &*events else {
+            panic!("{events:?}")
+        };
+        assert_eq!(exec.argv, Field::Missing(Reason::Lost));
+    }
+    let cut = &record[..at + 3];
+    assert!(feed(&mut decoder(false), cut).1.is_err());
 }
 
 /// Marks text record `lost` (counted from the first text) as one that did not fit.

@@ -34,7 +34,7 @@ use tracer_common::record::{Counters, ExecRecord, Header, Text, kind};
 use super::convert;
 use super::error::DecodeError;
 use super::exec::{Paths, Pending};
-use super::read::{Record, read, rest};
+use super::read::{Record, read, rest, with_totals};
 use super::settings::Settings;
 use crate::model::{Bytes, Event, Field, LossKind, LossPlace, Lost};
 
@@ -109,8 +109,8 @@ impl Decoder {
                 return self.text(&read(bytes).ok_or(short(h.kind))?, rest::<Text>(bytes), out);
             }
             kind::FORK => get(bytes).map(|r| convert::fork(&r)),
-            kind::EXIT => get(bytes).map(|r| convert::exit(&r, &mut self.settings)),
-            kind::FINAL => get(bytes).map(|r| convert::totals_final(&r, &self.settings)),
+            kind::EXIT => with_totals(bytes).map(|r| convert::exit(&r, &mut self.settings)),
+            kind::FINAL => with_totals(bytes).map(|r| convert::totals_final(&r, &self.settings)),
             kind::EXEC_FAILED => get(bytes).map(|r| convert::exec_failed(&r)).transpose()?,
             kind::SIGNAL | kind::OOM => get(bytes).map(|r| convert::signal(&r)),
             _ => get(bytes).map(|r| convert::gone(&r)),

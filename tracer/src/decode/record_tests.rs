@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tracer_common::record::{
     Counters, ExecFailedRecord, ExecRecord, ExitRecord, FAILED_TEXT, FinalRecord, ForkRecord,
-    GoneRecord, Header, SignalRecord, Text, Totals, flags, kind, section,
+    GoneRecord, Header, SignalRecord, TOTALS, Text, Totals, flags, kind, section,
 };
 
 use super::exec_tests::{LONG, Sample, args};
@@ -303,6 +303,20 @@ proptest! {
         prop_assert!(e.usage.is_final);
         prop_assert_eq!((e.usage.cpu_ns, e.usage.minflt), (Some(run), Some(minflt)));
         prop_assert_eq!((e.usage.read_bytes, e.threads), (Some(read_bytes), Some(threads)));
+    }
+
+    #[test]
+    fn short_totals_are_the_same(short: [u32; TOTALS], kind in prop::sample::select(vec![kind::EXIT, kind::FINAL])) {
+        let head = match kind {
+            kind::EXIT => bytes(&ExitRecord { h: header(kind, 0, 0, 7), ..ExitRecord::default() }),
+            _ => bytes(&FinalRecord { h: header(kind, 0, 0, 7), ..FinalRecord::default() }),
+        };
+        let head = &head[..head.len() - size_of::<Totals>()];
+        let wide: Vec<u8> = short.iter().flat_map(|v| u64::from(*v).to_ne_bytes()).collect();
+        let short: Vec<u8> = short.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let decoded = |totals: &[u8]| feed(&mut decoder(false), &[head, totals].concat());
+        prop_assert_eq!(decoded(&short), decoded(&wide));
+        prop_assert!(decoded(&short[1..]).1.is_err());
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub fn config(options: &Options, btf: &Btf<'_>, proc: &Proc) -> Result<Config, E
         max_argv: options.max_argv,
         // A quarter of the ring at most, its own header and the exec record included.
         piece: (options.ring_size / 4).saturating_sub(128).min(PIECE_MAX),
-        wake_bytes: u64::from(options.ring_size / 2),
+        wake_bytes: u64::from(options.ring_size / 4 * 3),
         // A look costs the writers what the reader did to the ring's cache lines.
         wake_mask: if options.ring_size >= 1 << 20 { 7 } else { 0 },
         // x86-64: handler, flags, restorer, mask.
