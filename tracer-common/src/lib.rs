@@ -8,6 +8,7 @@
 
 pub mod config;
 pub mod glob;
+pub mod hist;
 pub mod offsets;
 pub mod record;
 pub mod seed;

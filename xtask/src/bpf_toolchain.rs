@@ -15,7 +15,7 @@ pub const LINKER_VERSION: &str = "0.13.0";
 
 /// The value of RUSTC_BOOTSTRAP for a compiler with a ready `core`: the crates in which a stable compiler accepts
 /// nightly features. aya-build builds `core` from source where the value is "1" or the package's name; not for a list.
-pub const BOOTSTRAP: &str = "aya_ebpf,tracer_ebpf";
+pub const BOOTSTRAP: &str = "aya_ebpf,tracer_ebpf,tracer_hist";
 
 /// A compiler that can produce BPF code.
 #[derive(Debug, Clone, PartialEq, Eq)]

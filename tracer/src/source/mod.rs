@@ -2,6 +2,7 @@
 
 pub mod ebpf;
 pub mod ftrace;
+pub mod hist;
 pub mod ptrace;
 mod seeds;
 

@@ -43,7 +43,7 @@ const PROGRAMS: [(&str, &str, u64); 8] = [
 /// A value of the kernel side as aya wants it.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(super) struct Plain<T>(pub T);
+pub struct Plain<T>(pub T);
 
 macro_rules! plain {
     ($($type:ty)*) => {$(
@@ -196,7 +196,7 @@ impl Globals {
 /// 14 ms, half of the time to the command's start, for CO-RE relocations, of
 /// which the object has none. A thread whose root directory is elsewhere does not
 /// find that file. Where that is refused, the loader is made in the plain way.
-fn loader() -> EbpfLoader<'static> {
+pub fn loader() -> EbpfLoader<'static> {
     let elsewhere = thread::spawn(|| {
         // SAFETY: gives this thread a root directory of its own.
         let own = unsafe { libc::unshare(libc::CLONE_FS) } == 0;
@@ -273,7 +273,7 @@ fn attach(programs: &mut Ebpf, btf: &AyaBtf, flags: u64) -> Result<(), EbpfError
     Ok(())
 }
 
-pub(super) fn refused(program: &'static str, error: ProgramError) -> EbpfError {
+pub fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     if let Some(error) = denied(&error) {
         return EbpfError::Denied(error);
     }
@@ -298,7 +298,7 @@ pub(super) fn refused(program: &'static str, error: ProgramError) -> EbpfError {
     }
 }
 
-pub(super) fn take<M: TryFrom<Map, Error = MapError>>(
+pub fn take<M: TryFrom<Map, Error = MapError>>(
     programs: &mut Ebpf,
     name: &'static str,
 ) -> Result<M, EbpfError> {

@@ -11,3 +11,8 @@ pub use config::{Options, Whom};
 pub use error::EbpfError;
 pub use load::Loaded;
 pub use ring::EbpfSource;
+
+// What the loader of hist triggers has in common with this one.
+pub(super) use config::PID_NAMESPACE;
+pub(super) use error::denied;
+pub(super) use load::{Plain, loader, refused, take};

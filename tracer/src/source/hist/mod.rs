@@ -1,0 +1,18 @@
+//! Hist triggers in eBPF: the generic program of `tracer-ebpf/src/hist`.
+
+mod attach;
+mod error;
+mod load;
+mod map;
+#[cfg(test)]
+mod tests;
+
+pub use error::HistError;
+pub use load::{Compiled, Counter, RawRow, Tree};
+
+/// Waits until no program runs any more that ran when this was called.
+pub fn grace_period() {
+    const MEMBARRIER_CMD_GLOBAL: i32 = 1;
+    // SAFETY: takes numbers only; the kernel waits for an RCU grace period.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+}
