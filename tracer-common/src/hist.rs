@@ -11,7 +11,7 @@ pub const MAX_VALS: usize = 4;
 pub const MAX_TESTS: usize = 16;
 
 /// Patterns (texts that a filter compares with).
-pub const MAX_PATTERNS: usize = 4;
+pub const MAX_PATTERNS: usize = 8;
 
 /// Longest text of a key, its NUL included, bytes (the kernel's `MAX_FILTER_STR_VAL`).
 pub const TEXT: usize = 256;
@@ -27,6 +27,9 @@ pub const TABLE_WORDS: [usize; 9] = [1, 2, 3, 4, 6, 16, 32, 34, KEY_WORDS];
 
 /// Words of the longest key that is put together on the program's stack.
 pub const STACK_WORDS: usize = 6;
+
+/// Word loads reach the record up to here, bytes.
+pub const WORDS_END: u32 = 128;
 
 /// [`Item::from`]: where a value comes from.
 pub mod from {
@@ -45,8 +48,11 @@ pub mod from {
     pub const TIME: u32 = 6;
     /// CLOCK_BOOTTIME, ns.
     pub const BOOT_TIME: u32 = 7;
+    /// The same in µs, rounded.
+    pub const TIME_USECS: u32 = 8;
+    pub const BOOT_TIME_USECS: u32 = 9;
     /// [`super::Item::arg`] itself.
-    pub const CONSTANT: u32 = 8;
+    pub const CONSTANT: u32 = 10;
     /// From here on what is no integer. The kernel's stack.
     pub const STACK: u32 = 16;
     /// A text of fixed size within the record, aligned to words of eight bytes.
@@ -72,8 +78,6 @@ pub mod change {
     pub const LOG2: u32 = 1;
     /// The multiple of [`super::Item::arg`] that is not above it.
     pub const BUCKET: u32 = 2;
-    /// ns to µs, rounded.
-    pub const USECS: u32 = 3;
 }
 
 /// [`Item::fold`]: how values of one key come together.
@@ -93,7 +97,7 @@ pub struct Item {
     pub from: u32,
     /// In the record, bytes.
     pub offset: u32,
-    /// Bytes; of a text within the record its length.
+    /// Bytes; of a text within the record its length, of another the room for it.
     pub size: u32,
     /// An integer's bits are those of a word shifted to the left by this …
     pub left: u32,

@@ -53,7 +53,7 @@ fn holds(ctx: *const u8, test: &'static Test) -> bool {
         return true;
     }
     if read(&test.item.from) >= from::STACK {
-        return matches(ctx, test) == (operation == op::MATCHES);
+        return matches(ctx, test, operation == op::MATCHES);
     }
     let left = item::number(ctx, &test.item);
     let right = read(&test.value);
@@ -73,9 +73,10 @@ fn holds(ctx: *const u8, test: &'static Test) -> bool {
     }
 }
 
-/// Whether a test's pattern matches its text.
+/// Whether a test's pattern matches its text, or does not, as wanted. Neither is so
+/// of a text that cannot be read.
 #[inline(always)]
-fn matches(ctx: *const u8, test: &'static Test) -> bool {
+fn matches(ctx: *const u8, test: &'static Test, wanted: bool) -> bool {
     let Some(buffer) = TEXT_BUFFER.get_ptr_mut(0) else {
         return false;
     };
@@ -85,7 +86,9 @@ fn matches(ctx: *const u8, test: &'static Test) -> bool {
         return false;
     }
     // SAFETY: the buffer has room for the longest text; `slot` is 0 here.
-    unsafe { item::put(ctx, &test.item, text) };
+    if !unsafe { item::put(ctx, &test.item, text) } {
+        return false;
+    }
     let pattern = &PATTERNS[index];
     let longest = read(&test.item.size);
     let stay = read(&pattern.stay);
@@ -105,5 +108,5 @@ fn matches(ctx: *const u8, test: &'static Test) -> bool {
             break;
         }
     }
-    active & read(&pattern.last) != 0
+    (active & read(&pattern.last) != 0) == wanted
 }

@@ -27,14 +27,23 @@ pub fn number(ctx: *const u8, item: &'static Item) -> u64 {
         from::TIME => unsafe { bpf_ktime_get_ns() },
         // SAFETY: as above.
         from::BOOT_TIME => unsafe { bpf_ktime_get_boot_ns() },
+        // SAFETY: as above.
+        from::TIME_USECS => usecs(unsafe { bpf_ktime_get_ns() }),
+        // SAFETY: as above.
+        from::BOOT_TIME_USECS => usecs(unsafe { bpf_ktime_get_boot_ns() }),
         _ => read(&item.arg),
     };
     match read(&item.change) {
         change::NONE => value,
         change::LOG2 => log2(value),
-        change::BUCKET => bucket(value, read(&item.arg)),
-        _ => (value + 500) / 1000,
+        _ => bucket(value, read(&item.arg)),
     }
+}
+
+/// `ns2usecs()`
+#[inline(always)]
+fn usecs(ns: u64) -> u64 {
+    (ns + 500) / 1000
 }
 
 #[inline(always)]
@@ -80,9 +89,10 @@ fn bucket(value: u64, size: u64) -> u64 {
     value / size * size
 }
 
-/// A key into its place. `key` has the room that the configuration says.
+/// A key into its place. `key` has the room that the configuration says. Returns
+/// whether it could be read.
 #[inline(always)]
-pub unsafe fn put(ctx: *const u8, item: &'static Item, key: *mut u64) {
+pub unsafe fn put(ctx: *const u8, item: &'static Item, key: *mut u64) -> bool {
     let kind = read(&item.from);
     // SAFETY: the user side has laid the key out.
     unsafe {
@@ -94,40 +104,43 @@ pub unsafe fn put(ctx: *const u8, item: &'static Item, key: *mut u64) {
             // It clears what it does not fill.
             bpf_get_stack(ctx.cast_mut().cast(), to.cast(), size, 0);
         } else {
-            put_text(ctx, item, kind, to);
+            return put_text(ctx, item, kind, to);
         }
     }
+    true
 }
 
 #[inline(always)]
-unsafe fn put_text(ctx: *const u8, item: &'static Item, kind: u32, to: *mut u64) {
+unsafe fn put_text(ctx: *const u8, item: &'static Item, kind: u32, to: *mut u64) -> bool {
     // SAFETY: as put().
     unsafe {
         match kind {
-            from::TEXT8 => return put_words(ctx, item, to),
-            from::TEXT => clear(to, read(&item.size).div_ceil(8)),
-            from::COMM => {
-                bpf_get_current_comm(to.cast(), COMM as u32);
-                return;
+            from::TEXT8 => {
+                put_words(ctx, item, to);
+                return true;
             }
+            from::TEXT => clear(to, read(&item.size).div_ceil(8)),
+            from::COMM => return bpf_get_current_comm(to.cast(), COMM as u32) == 0,
             _ => clear(to, (TEXT / 8) as u32),
         }
-        let size = TEXT as u32;
         let offset = read(&item.offset);
         match kind {
             from::TEXT => record::text(to, read(&item.size), ctx.wrapping_add(offset as usize)),
             from::DATA_LOC => {
                 let at = record::word4(ctx, offset) & 0xffff;
-                record::text(to, size, ctx.wrapping_add(at as usize));
+                record::text(to, TEXT as u32, ctx.wrapping_add(at as usize))
             }
             from::REL_LOC => {
                 let at = (record::word4(ctx, offset) & 0xffff) + u64::from(offset) + 4;
-                record::text(to, size, ctx.wrapping_add(at as usize));
+                record::text(to, TEXT as u32, ctx.wrapping_add(at as usize))
             }
-            from::POINTER => record::text(to, size, record::word8(ctx, offset) as *const u8),
+            from::POINTER => {
+                let at = record::word8(ctx, offset) as *const u8;
+                record::text(to, TEXT as u32, at)
+            }
             _ => {
                 let at = record::word8(ctx, offset) as *const u8;
-                bpf_probe_read_user_str(to.cast(), size, at.cast());
+                bpf_probe_read_user_str(to.cast(), TEXT as u32, at.cast()) >= 0
             }
         }
     }

@@ -29,7 +29,7 @@ macro_rules! load_at {
 }
 
 /// Eight bytes of the record; the user side asks for what is in this list only
-/// (`tracer_common::hist::WORD8_END`).
+/// (`tracer_common::hist::WORDS_END`).
 #[inline(always)]
 pub fn word8(ctx: *const u8, offset: u32) -> u64 {
     load_at!(ctx, offset, "u64", 8 16 24 32 40 48 56 64 72 80 88 96 104 112 120)
@@ -68,9 +68,9 @@ pub fn word(ctx: *const u8, kind: u32, offset: u32, size: u32) -> u64 {
     }
 }
 
-/// A text up to its NUL, to where there are zeroes.
+/// A text up to its NUL, to where there are zeroes. Whether it could be read.
 #[inline(always)]
-pub unsafe fn text(to: *mut u64, size: u32, at: *const u8) {
+pub unsafe fn text(to: *mut u64, size: u32, at: *const u8) -> bool {
     // SAFETY: the caller has `size` bytes there.
-    unsafe { bpf_probe_read_kernel_str(to.cast(), size, at.cast()) };
+    unsafe { bpf_probe_read_kernel_str(to.cast(), size, at.cast()) >= 0 }
 }
