@@ -7,6 +7,7 @@ mod compare;
 mod config;
 mod export;
 mod files;
+mod hist;
 mod record;
 mod trace;
 mod value;
@@ -22,6 +23,7 @@ pub use capture::Capture;
 pub use compare::Compare;
 pub use export::Export;
 pub use files::Files;
+pub use hist::{Hist, HistBackend};
 pub use record::Record;
 pub use trace::Trace;
 
@@ -40,6 +42,7 @@ Examples:
   tracer -o run.jsonl -o run.csv -- CMD  everything, for other programs to read
   tracer record -a -o all.jsonl          the whole machine, until Ctrl-C
   tracer compare -- make                 do eBPF and ftrace see the same?
+  tracer hist kmem:kmalloc hist:keys=bytes_req.log2 -- CMD   how often, how large?
   tracer check                           what works on this machine, and how to fix the rest
 
 Exit status: that of CMD; 128+N if signal N killed it; 124 after --timeout;
@@ -50,7 +53,7 @@ Exit status: that of CMD; 128+N if signal N killed it; 124 after --timeout;
     name = "tracer",
     version,
     about = "Shows every process that a command runs: who started whom, how it ended, what it cost",
-    override_usage = "tracer [OPTIONS] -- CMD [ARG]...\n       tracer record (-a | -p PID...) [OPTIONS]\n       tracer check [--json] [--offsets]\n       tracer compare [OPTIONS] A B\n       tracer compare [OPTIONS] -- CMD [ARG]...",
+    override_usage = "tracer [OPTIONS] -- CMD [ARG]...\n       tracer record (-a | -p PID...) [OPTIONS]\n       tracer check [--json] [--offsets]\n       tracer compare [OPTIONS] A B\n       tracer compare [OPTIONS] -- CMD [ARG]...\n       tracer hist EVENT TRIGGER [OPTIONS] [-- CMD [ARG]...]",
     after_help = EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
@@ -71,6 +74,8 @@ enum Sub {
     Record(Box<Record>),
     /// Compare two sources over one run, or two recordings, and report every difference
     Compare(Compare),
+    /// Count events in tables: the kernel's hist triggers, executed in eBPF
+    Hist(Box<Hist>),
     /// Print a shell's completion script
     Completions {
         /// Shell to print it for
@@ -91,6 +96,7 @@ pub enum Invocation {
     Record(Box<Record>),
     Check(Check),
     Compare(Box<Compare>),
+    Hist(Box<Hist>),
     /// For [`completions`].
     Completions(clap_complete::Shell),
     /// For [`man`].
@@ -171,6 +177,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sto
         Some(Sub::Compare(options)) => {
             options.validate()?;
             Ok(Invocation::Compare(Box::new(options)))
+        }
+        Some(Sub::Hist(options)) => {
+            options.validate()?;
+            Ok(Invocation::Hist(options))
         }
         Some(Sub::Completions { shell }) => Ok(Invocation::Completions(shell)),
         Some(Sub::Man { dir }) => Ok(Invocation::Man(dir)),

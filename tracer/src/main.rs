@@ -30,6 +30,7 @@ fn main() -> ExitCode {
             .map(ExitCode::from)
             .map_err(Into::into),
         Invocation::Compare(options) => cmd::compare::run(&options),
+        Invocation::Hist(options) => cmd::hist::run(&options),
         Invocation::Completions(shell) => cli::completions(shell, &mut io::stdout().lock())
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),

@@ -62,10 +62,10 @@ pub struct Record {
 
 /// One value of `-p`.
 #[derive(Clone, Debug)]
-struct Pids(Vec<u32>);
+pub(super) struct Pids(pub(super) Vec<u32>);
 
 /// As strace takes them: the output of pidof will do.
-fn pids(text: &str) -> Result<Pids, String> {
+pub(super) fn pids(text: &str) -> Result<Pids, String> {
     let words = text.split([',', ' ', '\t', '\n']).filter(|w| !w.is_empty());
     let pid = |word: &str| match word.parse::<u32>() {
         Ok(pid) if pid > 0 && i32::try_from(pid).is_ok() => Ok(pid),

@@ -4,6 +4,7 @@ mod backend;
 pub mod check;
 pub mod compare;
 mod export;
+pub mod hist;
 mod live;
 mod outputs;
 pub mod record;

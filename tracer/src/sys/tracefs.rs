@@ -225,7 +225,7 @@ impl Drop for Instance {
 }
 
 /// A file system's directory that is in no mount table.
-fn mount_unseen(fs_type: &CStr) -> io::Result<OwnedFd> {
+pub fn mount_unseen(fs_type: &CStr) -> io::Result<OwnedFd> {
     const CLOEXEC: u32 = 1;
     const FSCONFIG_CMD_CREATE: u32 = 6;
     let none = std::ptr::null::<u8>();

@@ -7,7 +7,7 @@ use tracer_common::hist::{
 
 use super::pattern;
 use crate::hist::filter::{Next, Number, Op, Pattern, Text};
-use crate::hist::plan::{Aggregate, KeyForm, Source, Transform};
+use crate::hist::plan::{Aggregate, KeyForm, Source, Transform, log2};
 use crate::hist::{EventFormat, Plan, filter};
 
 /// What one trigger makes of the program.
@@ -32,7 +32,9 @@ pub enum Unsupported {
     Tests(usize),
     #[error("the filter compares with {0} texts, and a program with at most {MAX_PATTERNS}")]
     Patterns(usize),
-    #[error("the text {0:?} of the filter is longer than 63 characters; shorten it, or end it with *")]
+    #[error(
+        "the text {0:?} of the filter is longer than 63 characters; shorten it, or end it with *"
+    )]
     Pattern(String),
     #[error("a key or value is longer than a program can keep")]
     TooLong,
@@ -135,9 +137,7 @@ impl Context<'_> {
                 let item = self.array(offset, size);
                 (item, size.div_ceil(8))
             }
-            Source::DynText { offset, relative } => {
-                (located(offset, relative), (TEXT / 8) as u32)
-            }
+            Source::DynText { offset, relative } => (located(offset, relative), (TEXT / 8) as u32),
             Source::Stack => {
                 let item = Item {
                     from: from::STACK,
@@ -152,19 +152,19 @@ impl Context<'_> {
                     Transform::Buckets(width) => (change::BUCKET, width),
                 };
                 let item = self.number(number)?;
-                let arg = if item.from == from::CONSTANT {
-                    item.arg
-                } else {
-                    arg
-                };
-                (
-                    Item {
+                let item = match item.from {
+                    // What is the same for each event is changed now.
+                    from::CONSTANT => Item {
+                        arg: changed(item.arg, transform),
+                        ..item
+                    },
+                    _ => Item {
                         change,
                         arg,
                         ..item
                     },
-                    1,
-                )
+                };
+                (item, 1)
             }
         })
     }
@@ -348,6 +348,14 @@ impl Context<'_> {
                 (item, Some(16))
             }
         }
+    }
+}
+
+fn changed(value: u64, transform: Transform) -> u64 {
+    match transform {
+        Transform::None => value,
+        Transform::Log2 => log2(value),
+        Transform::Buckets(width) => value / width.max(1) * width,
     }
 }
 

@@ -14,6 +14,7 @@ use tracer_common::offsets::Offsets;
 use tracer_common::tracked::Key;
 
 use super::attach::Attachment;
+use super::compile::Compiled;
 use super::error::HistError;
 use super::map::RowMap;
 use crate::source::ebpf::{EbpfError, Plain, denied, loader, refused, take};
@@ -28,14 +29,8 @@ const FOLLOWERS: [(&str, &str); 2] = [
     ("follow_free", "sched_process_free"),
 ];
 
-/// What one trigger makes of the program.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    pub config: Config,
-    pub patterns: Box<[Pattern; MAX_PATTERNS]>,
-    /// Entries of the table.
-    pub entries: u32,
-}
+/// Maps of those who are followed.
+const SHARED: [&str; 4] = ["TREE", "SEEDS", "TREE_FULL", "ROOT"];
 
 macro_rules! plain {
     ($($type:ty)*) => {$(
@@ -75,12 +70,17 @@ pub struct RawRow {
 }
 
 impl Counter {
-    /// Loads the program; nothing is counted before [`Self::attach`]. `pins` is
-    /// a directory of a BPF file system where maps are shared with others.
+    /// Loads the program; nothing is counted before [`Self::attach`]. `share`: a
+    /// directory of a BPF file system where maps are shared with others, and the
+    /// name that the table has there, if it is shared, too.
     ///
     /// # Errors
     /// The kernel does not accept it, or there is no memory for the table.
-    pub fn load(compiled: &Compiled, event: u64, pins: Option<&Path>) -> Result<Self, HistError> {
+    pub fn load(
+        compiled: &Compiled,
+        event: u64,
+        share: Option<(&Path, Option<&str>)>,
+    ) -> Result<Self, HistError> {
         let config = Plain(compiled.config);
         let patterns = Plain(*compiled.patterns);
         let offsets = Plain(match compiled.config.whom {
@@ -95,9 +95,14 @@ impl Counter {
             .override_global("OFFSETS", &offsets, true)
             .map_max_entries(&table, compiled.entries)
             .verifier_log_level(VerifierLogLevel::DEBUG);
-        if let Some(dir) = pins {
-            for name in ["TREE", "SEEDS", "TREE_FULL", "ROOT"] {
-                loader.map_pin_path(name, dir.join(name));
+        if let Some((dir, shared)) = share {
+            if whom::TREE == compiled.config.whom || whom::SEEDED_TREE == compiled.config.whom {
+                for name in SHARED {
+                    loader.map_pin_path(name, dir.join(name));
+                }
+            }
+            if let Some(name) = shared {
+                loader.map_pin_path(&table, dir.join(name));
             }
         }
         let mut programs = loader.load(OBJECT).map_err(not_loaded)?;
@@ -252,7 +257,7 @@ impl Tree {
             .override_global("TRACER", &tracer, true)
             .override_global("OFFSETS", &offsets, true)
             .verifier_log_level(VerifierLogLevel::DEBUG);
-        for name in ["TREE", "SEEDS", "TREE_FULL", "ROOT"] {
+        for name in SHARED {
             loader.map_pin_path(name, pins.join(name));
         }
         let mut programs = loader.load(OBJECT).map_err(not_loaded)?;

@@ -1,14 +1,19 @@
 //! Hist triggers in eBPF: the generic program of `tracer-ebpf/src/hist`.
 
 mod attach;
+mod compile;
 mod error;
 mod load;
 mod map;
+mod pattern;
+mod rows;
 #[cfg(test)]
 mod tests;
 
+pub use compile::{Compiled, Unsupported};
 pub use error::HistError;
-pub use load::{Compiled, Counter, RawRow, Tree};
+pub use load::{Counter, RawRow, Tree};
+pub use rows::rows;
 
 /// Waits until no program runs any more that ran when this was called.
 pub fn grace_period() {

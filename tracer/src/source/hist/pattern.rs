@@ -145,8 +145,8 @@ mod tests {
     fn matches(automaton: &Automaton, text: &[u8]) -> bool {
         let mut active = automaton.first;
         for byte in text {
-            active = ((active << 1) & automaton.accept[usize::from(*byte)])
-                | (active & automaton.stay);
+            active =
+                ((active << 1) & automaton.accept[usize::from(*byte)]) | (active & automaton.stay);
         }
         active & automaton.last != 0
     }

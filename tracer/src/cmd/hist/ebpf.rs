@@ -1,0 +1,260 @@
+//! Triggers executed in eBPF: a program for each, and what they share.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use tracer_common::hist::{Config, whom};
+
+use super::targets::Targets;
+use crate::hist::{Row, Table};
+use crate::source::hist::{Compiled, Counter, Tree, grace_period, rows};
+use crate::sys::cgroup::Cgroups;
+use crate::sys::procfs::Proc;
+use crate::sys::tracefs::mount_unseen;
+
+/// Whose events count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    All,
+    /// The process that tracer is going to fork, and its descendants.
+    Command,
+    /// Running processes, and their descendants.
+    Trees(Vec<u32>),
+    Cgroup(PathBuf),
+}
+
+pub struct Ebpf {
+    /// One for each target, in their order; none for an event of our own.
+    counters: Vec<Option<Counter>>,
+    tree: Option<Tree>,
+    /// Where maps are shared.
+    _pins: Option<OwnedFd>,
+}
+
+impl Ebpf {
+    /// Loads the programs; they count from [`Self::attach`] on.
+    ///
+    /// # Errors
+    /// The kernel refuses them, or cannot do what a trigger asks for.
+    pub fn load(targets: &Targets, whom: &Whom) -> Result<Self> {
+        let tree = matches!(whom, Whom::Command | Whom::Trees(_));
+        let shares = targets.list.len() > targets.tables.len();
+        let pins = match tree || shares {
+            true => Some(mount_unseen(c"bpf").context(
+                "a BPF file system for maps that programs share cannot be mounted (it needs CAP_SYS_ADMIN)",
+            )?),
+            false => None,
+        };
+        let dir = pins
+            .as_ref()
+            .map(|fd| PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd())));
+        let tree = match (tree, &dir) {
+            (true, Some(dir)) => Some(Tree::load(dir, *whom != Whom::Command)?),
+            _ => None,
+        };
+        let mut counters = Vec::new();
+        for target in &targets.list {
+            if target.format.is_own() {
+                counters.push(None);
+                continue;
+            }
+            let mut compiled = Compiled::new(&target.plan, &target.format)
+                .with_context(|| target.plan.event.clone())?;
+            restrict(&mut compiled.config, whom)?;
+            let table = match targets.of_table(target.table).count() {
+                1 => None,
+                _ => Some(format!("TABLE-{}", target.table)),
+            };
+            let share = dir.as_deref().map(|dir| (dir, table.as_deref()));
+            let counter = Counter::load(&compiled, u64::from(target.format.id), share)
+                .with_context(|| target.plan.event.clone())?;
+            counters.push(Some(counter));
+        }
+        let mut ebpf = Self {
+            counters,
+            tree,
+            _pins: pins,
+        };
+        if let Whom::Trees(pids) = whom {
+            ebpf.seed(pids)?;
+        }
+        Ok(ebpf)
+    }
+
+    /// From now on the next process that tracer forks is the root.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn arm(&mut self) -> Result<()> {
+        match &mut self.tree {
+            Some(tree) => Ok(tree.arm()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the root's fork was seen.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn has_root(&self) -> Result<bool> {
+        self.tree.as_ref().map_or(Ok(true), |t| Ok(t.has_root()?))
+    }
+
+    /// Names the processes that run already, until no descendant is new: whoever
+    /// is forked by one that was named is followed by the kernel side.
+    fn seed(&mut self, pids: &[u32]) -> Result<()> {
+        const TICK: u64 = 10_000_000;
+        let Some(tree) = &mut self.tree else {
+            return Ok(());
+        };
+        let proc = Proc::default();
+        let mut known = Vec::new();
+        loop {
+            let all = processes(&proc);
+            let before = known.len();
+            let mut found = true;
+            while found {
+                found = false;
+                for (pid, ppid, start) in &all {
+                    let is_root = pids.contains(pid);
+                    let wanted = is_root || known.iter().any(|(known, _)| known == ppid);
+                    if wanted && !known.contains(&(*pid, *start)) {
+                        tree.seed(*pid, *start / TICK)?;
+                        known.push((*pid, *start));
+                        found = true;
+                    }
+                }
+            }
+            if let Some(missing) = pids.iter().find(|p| !known.iter().any(|(k, _)| k == *p)) {
+                bail!("-p {missing}: there is no such process; find it with: pgrep -a NAME");
+            }
+            if known.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Counts the events of a table from now on.
+    ///
+    /// # Errors
+    /// Those of perf_event_open(2) and bpf(2).
+    pub fn attach(&mut self, targets: &Targets, table: usize) -> Result<()> {
+        for at in targets.of_table(table) {
+            if let Some(Some(counter)) = self.counters.get_mut(at) {
+                let event = targets.list.get(at).map(|t| t.plan.event.clone());
+                counter
+                    .attach()
+                    .with_context(|| event.unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts no more, and returns when no program runs any more.
+    pub fn detach(&mut self, targets: &Targets, table: usize) {
+        let mut any = false;
+        for at in targets.of_table(table) {
+            if let Some(Some(counter)) = self.counters.get_mut(at) {
+                any |= counter.is_attached();
+                counter.detach();
+            }
+        }
+        if any {
+            grace_period();
+        }
+    }
+
+    /// Empties a table that is detached.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn clear(&mut self, targets: &Targets, table: usize) -> Result<()> {
+        for at in targets.of_table(table) {
+            if let Some(Some(counter)) = self.counters.get_mut(at) {
+                counter.clear()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A table as it is now, in no order.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn table(&self, targets: &Targets, table: usize) -> Result<Table> {
+        let mut found = Table::default();
+        let mut first = true;
+        for at in targets.of_table(table) {
+            let (Some(Some(counter)), Some(target)) = (self.counters.get(at), targets.list.get(at))
+            else {
+                continue;
+            };
+            // Programs of the same table share the map.
+            if std::mem::take(&mut first) {
+                found.rows = rows(&target.plan, &counter.rows()?);
+            }
+            found.dropped += counter.dropped()?;
+            found.missed = match (found.missed, counter.missed()?) {
+                (Some(a), Some(b)) => Some(a + b),
+                (a, b) => a.or(b),
+            };
+        }
+        found.hits = found.rows.iter().map(|r: &Row| r.hitcount).sum();
+        Ok(found)
+    }
+
+    /// What users should know in the end.
+    pub fn remarks(&self) -> Vec<String> {
+        let full = self.tree.as_ref().and_then(|t| t.full().ok()).unwrap_or(0);
+        let full = (full != 0).then(|| {
+            format!("{full} processes did not fit into the set of those that are followed: their events are missing")
+        });
+        full.into_iter().collect()
+    }
+}
+
+fn restrict(config: &mut Config, whom: &Whom) -> Result<()> {
+    config.whom = match whom {
+        Whom::All => whom::ALL,
+        Whom::Command => whom::TREE,
+        Whom::Trees(_) => whom::SEEDED_TREE,
+        Whom::Cgroup(path) => {
+            let cgroups = Cgroups::new(Path::new("/proc"));
+            config.cgroup = cgroups.id(path).context("--cgroup")?;
+            config.cgroup_level = level(&cgroups, config.cgroup).unwrap_or(u32::MAX);
+            whom::CGROUP
+        }
+    };
+    Ok(())
+}
+
+/// How deep a group lies, where the mount shows the whole hierarchy.
+fn level(cgroups: &Cgroups, id: u64) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    /// Inode number of the hierarchy's root.
+    const ROOT: u64 = 1;
+    let mount = cgroups.mount()?;
+    if fs::metadata(mount).ok()?.ino() != ROOT {
+        return None;
+    }
+    let mut again = Cgroups::new(Path::new("/proc"));
+    let path = again.path(id).value()?.clone();
+    let names = path.0.split(|b| *b == b'/').filter(|name| !name.is_empty());
+    u32::try_from(names.count()).ok()
+}
+
+/// Number, parent and start of every process.
+fn processes(proc: &Proc) -> Vec<(u32, u32, u64)> {
+    let entries = fs::read_dir(proc.root()).into_iter().flatten();
+    let pids = entries.filter_map(|e: io::Result<fs::DirEntry>| {
+        e.ok()?.file_name().to_str()?.parse::<u32>().ok()
+    });
+    pids.filter_map(|pid| {
+        let stat = proc.stat(pid).ok()?;
+        Some((pid, stat.ppid, stat.id.start))
+    })
+    .collect()
+}

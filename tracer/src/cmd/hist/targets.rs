@@ -1,0 +1,183 @@
+//! What shall be counted: events and triggers from the command line, resolved.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::cli::Hist;
+use crate::hist::fault::suggest;
+use crate::hist::{EventFormat, Plan, Trigger};
+use crate::sys::tracefs::Tracefs;
+
+/// One EVENT and its TRIGGER.
+#[derive(Debug)]
+pub struct Target {
+    pub trigger: Trigger,
+    pub format: EventFormat,
+    pub plan: Plan,
+    /// Index of its table.
+    pub table: usize,
+}
+
+/// All that is to be counted.
+#[derive(Debug, Default)]
+pub struct Targets {
+    pub list: Vec<Target>,
+    /// Of each table the index of the first target that adds into it.
+    pub tables: Vec<usize>,
+}
+
+impl Targets {
+    /// Resolves the pairs of the command line.
+    ///
+    /// # Errors
+    /// What is wrong with an event or a trigger, with a caret under it.
+    pub fn new(options: &Hist, tracefs: &Tracefs) -> Result<Self> {
+        let mut targets = Self::default();
+        for pair in options.pairs.chunks_exact(2) {
+            let [event, text] = pair else { continue };
+            let trigger = Trigger::parse(text).map_err(|f| anyhow!("{event}: {f}"))?;
+            refuse(&trigger, event)?;
+            let format = format(event, tracefs)?;
+            let plan = Plan::resolve(&trigger, &format).map_err(|f| anyhow!("{event}: {f}"))?;
+            for warning in &plan.warnings {
+                eprintln!("tracer: {event}: {warning}");
+            }
+            targets.add(Target {
+                trigger,
+                format,
+                plan,
+                table: 0,
+            })?;
+        }
+        Ok(targets)
+    }
+
+    /// Tables of the same name are one.
+    fn add(&mut self, mut target: Target) -> Result<()> {
+        let shared = self.tables.iter().position(|first| {
+            let first = self.list.get(*first);
+            first.is_some_and(|f| f.plan.name.is_some() && f.plan.name == target.plan.name)
+        });
+        target.table = match shared {
+            Some(table) => {
+                let first = self.tables.get(table).and_then(|at| self.list.get(*at));
+                if let Some(first) = first
+                    && let Some(what) = differs(&first.plan, &target.plan)
+                {
+                    bail!(
+                        "the triggers of {} and {} share the name {:?} and differ in their {what}; give them the \
+                         same, or two names",
+                        first.plan.event,
+                        target.plan.event,
+                        target.plan.name.as_deref().unwrap_or_default()
+                    );
+                }
+                table
+            }
+            None => {
+                self.tables.push(self.list.len());
+                self.tables.len() - 1
+            }
+        };
+        self.list.push(target);
+        Ok(())
+    }
+
+    /// The plan that a table is shown by.
+    pub fn plan(&self, table: usize) -> Option<&Plan> {
+        let first = self.tables.get(table)?;
+        Some(&self.list.get(*first)?.plan)
+    }
+
+    /// Indices of the targets that add into a table.
+    pub fn of_table(&self, table: usize) -> impl Iterator<Item = usize> + '_ {
+        let list = self.list.iter().enumerate();
+        list.filter(move |(_, t)| t.table == table).map(|(i, _)| i)
+    }
+}
+
+/// In what two plans differ that would have to share a table.
+fn differs(a: &Plan, b: &Plan) -> Option<&'static str> {
+    let keys = |p: &Plan| -> Vec<_> { p.keys.iter().map(|k| (k.size, k.form)).collect() };
+    let values = |p: &Plan| -> Vec<_> { p.values.iter().map(|v| (v.form, v.aggregate)).collect() };
+    if keys(a) != keys(b) {
+        Some("keys")
+    } else if values(a) != values(b) {
+        Some("values")
+    } else if a.size != b.size {
+        Some("size")
+    } else {
+        None
+    }
+}
+
+fn refuse(trigger: &Trigger, event: &str) -> Result<()> {
+    for (asked, what, option) in [
+        (trigger.remove, "!", "end it with Ctrl-C"),
+        (trigger.cont, "cont", "tracer hist --cont"),
+        (trigger.clear, "clear", "tracer hist --clear"),
+    ] {
+        if asked {
+            bail!(
+                "{event}: `{what}` acts on a trigger that is there already; for one that runs: {option}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// An event of our own, or one of tracefs: `GROUP:NAME` or `GROUP/NAME`.
+fn format(event: &str, tracefs: &Tracefs) -> Result<EventFormat> {
+    let events = tracefs.root().join("events");
+    let parts = event.split_once([':', '/']);
+    let Some((group, name)) = parts else {
+        return match super::own::format(event) {
+            Some(format) => Ok(format),
+            None => bail!("{}", unknown(event, &events)),
+        };
+    };
+    let simple = |s: &str| !s.is_empty() && !s.contains(['/', '\0']) && !s.starts_with('.');
+    let path = events.join(group).join(name).join("format");
+    if !simple(group) || !simple(name) || !path.is_file() {
+        bail!("{}", unknown(event, &events));
+    }
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(EventFormat::parse(group, name, &text)?)
+}
+
+/// Says so, with names that resemble it.
+fn unknown(event: &str, events: &Path) -> String {
+    let mut names = vec![super::own::PROCESS_EXIT.to_owned()];
+    for group in list(events) {
+        for name in list(&events.join(&group)) {
+            names.push(format!("{group}:{name}"));
+        }
+    }
+    let wanted = event.replace('/', ":");
+    let bare = wanted.rsplit(':').next().unwrap_or_default();
+    let exact = names.iter().filter(|n| n.rsplit(':').next() == Some(bare));
+    let mut near: Vec<&str> = exact.map(String::as_str).collect();
+    if near.is_empty() {
+        near = suggest(&wanted, names.iter().map(String::as_str));
+    }
+    let near: Vec<String> = near.iter().take(3).map(|n| format!("`{n}`")).collect();
+    let hint = match near.as_slice() {
+        [] => format!("`ls {}` lists the groups", events.display()),
+        near => format!("did you mean {}?", near.join(" or ")),
+    };
+    format!("this kernel has no event `{event}`; {hint}")
+}
+
+/// Names of the directories in one.
+fn list(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+    let mut names: Vec<String> = dirs
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
