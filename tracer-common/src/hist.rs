@@ -16,14 +16,15 @@ pub const MAX_PATTERNS: usize = 8;
 /// Longest text of a key, its NUL included, bytes (the kernel's `MAX_FILTER_STR_VAL`).
 pub const TEXT: usize = 256;
 
-/// Frames of a stack, as in the kernel (`HIST_STACKTRACE_DEPTH`).
-pub const STACK_DEPTH: usize = 16;
+/// Frames of a stack: those that the kernel keeps (`HIST_STACKTRACE_DEPTH`, 16), and some for
+/// the innermost ones, which belong to the tracepoint itself.
+pub const STACK_DEPTH: usize = 24;
 
 /// 64-bit words of the longest key: one text and one stack, as in the kernel (`HIST_KEY_SIZE_MAX`).
 pub const KEY_WORDS: usize = (TEXT + STACK_DEPTH * 8) / 8;
 
 /// Sizes of key for which there is a table, in words. A key takes the first that is large enough.
-pub const TABLE_WORDS: [usize; 9] = [1, 2, 3, 4, 6, 16, 32, 34, KEY_WORDS];
+pub const TABLE_WORDS: [usize; 9] = [1, 2, 3, 4, 6, 24, 32, 34, KEY_WORDS];
 
 /// Words of the longest key that is put together on the program's stack.
 pub const STACK_WORDS: usize = 6;

@@ -53,10 +53,10 @@ tables! {
     TABLE_3: 3
     TABLE_4: 4
     TABLE_6: 6
-    TABLE_16: 16
+    TABLE_24: 24
     TABLE_32: 32
     TABLE_34: 34
-    TABLE_48: 48
+    TABLE_56: 56
 }
 
 /// Counts the current event.

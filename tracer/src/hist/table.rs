@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 /// A part of a row's key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyValue {
     /// After [`super::plan::Transform`].
     Number(u64),

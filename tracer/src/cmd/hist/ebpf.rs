@@ -9,8 +9,9 @@ use anyhow::{Context as _, Result, bail};
 use tracer_common::hist::{Config, whom};
 
 use super::targets::Targets;
+use crate::hist::resolve::{Names, Resolve as _};
 use crate::hist::{Row, Table};
-use crate::source::hist::{Compiled, Counter, Tree, grace_period, rows};
+use crate::source::hist::{Compiled, Counter, Tree, grace_period, rows, trim_stacks};
 use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::Proc;
 use crate::sys::tracefs::mount_unseen;
@@ -180,11 +181,16 @@ impl Ebpf {
         Ok(())
     }
 
-    /// A table as it is now, in no order.
+    /// A table as it is now, in no order. Stacks begin outside the tracepoint, as
+    /// far as `names` tell, and without `skip` frames more.
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub fn table(&self, targets: &Targets, table: usize) -> Result<Table> {
+    pub fn table(&self, targets: &Targets, table: usize, names: &Names, skip: usize) -> Result<Table> {
+        let is_tracepoint = |address| {
+            let symbol = names.symbol(address);
+            symbol.is_some_and(|s| s.name.starts_with("__traceiter_"))
+        };
         let mut found = Table::default();
         let mut first = true;
         for at in targets.of_table(table) {
@@ -194,7 +200,8 @@ impl Ebpf {
             };
             // Programs of the same table share the map.
             if std::mem::take(&mut first) {
-                found.rows = rows(&target.plan, &counter.rows()?);
+                let all = rows(&target.plan, &counter.rows()?);
+                found.rows = trim_stacks(&target.plan, all, is_tracepoint, skip);
             }
             found.dropped += counter.dropped()?;
             found.missed = match (found.missed, counter.missed()?) {

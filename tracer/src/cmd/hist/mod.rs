@@ -1,11 +1,14 @@
 //! `tracer hist`: hist triggers over a run.
 
+mod compare;
 mod ebpf;
+mod ftrace;
 mod own;
 mod show;
 mod targets;
 
 use std::future::pending;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,12 +17,13 @@ use anyhow::{Context as _, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::ebpf::{Ebpf, Whom};
+use self::ftrace::Ftrace;
 use self::show::Outputs;
 use self::targets::Targets;
 use super::backend::Root;
 use super::run::{PROC, block_on};
 use super::signals::{Asked, Signals};
-use crate::cli::Hist;
+use crate::cli::{Hist, HistBackend};
 use crate::hist::Table;
 use crate::hist::plan::KeyForm;
 use crate::hist::render::View;
@@ -71,7 +75,8 @@ fn names(targets: &Targets, tracefs: &Tracefs) -> Names {
 /// Tables that are being counted.
 struct Session {
     targets: Targets,
-    ebpf: Ebpf,
+    ebpf: Option<Ebpf>,
+    ftrace: Option<Ftrace>,
     /// Tables that do not count just now.
     paused: Vec<bool>,
 }
@@ -84,13 +89,18 @@ impl Session {
             _ if !options.command.is_empty() => Whom::Command,
             _ => Whom::All,
         };
-        let ebpf = Ebpf::load(&targets, &whom)?;
+        let wants = |backend| options.compare || options.backend == backend;
+        let ftrace = wants(HistBackend::Ftrace).then(|| Ftrace::open(&targets, &whom));
+        let ftrace = ftrace.transpose()?;
+        let ebpf = wants(HistBackend::Ebpf).then(|| Ebpf::load(&targets, &whom));
+        let ebpf = ebpf.transpose()?;
         let paused = targets.tables.iter();
         let paused = paused.map(|first| targets.list.get(*first).is_some_and(|t| t.trigger.pause));
         Ok(Self {
             paused: paused.collect(),
             targets,
             ebpf,
+            ftrace,
         })
     }
 
@@ -103,11 +113,7 @@ impl Session {
     ) -> Result<ExitCode> {
         let mut signals = Signals::new()?;
         let held = command.map(|c| self.hold(&c)).transpose()?;
-        for table in 0..self.paused.len() {
-            if !self.is_paused(table) {
-                self.ebpf.attach(&self.targets, table)?;
-            }
-        }
+        self.attach()?;
         let mut root = match held.map(|h| Root::release(h, None)).transpose() {
             Ok(root) => root,
             Err(error) => {
@@ -139,24 +145,87 @@ impl Session {
                 () = tick(&mut watch) => self.show(outputs, names, true)?,
             }
         }
-        for table in 0..self.paused.len() {
-            self.ebpf.detach(&self.targets, table);
+        // A trigger of the kernel's cannot be stopped without being emptied, so it is read first.
+        let kernel = self.kernel_texts()?;
+        self.detach();
+        if options.compare {
+            let equal = self.compare(&kernel, names)?;
+            return Ok(ExitCode::from(if equal { status } else { status.max(1) }));
         }
-        self.show(outputs, names, options.watch.is_some())?;
-        for remark in self.ebpf.remarks() {
+        match self.ebpf {
+            Some(_) => self.show(outputs, names, options.watch.is_some())?,
+            None => outputs.show_texts(&kernel, options.watch.is_some())?,
+        }
+        if let Some(ftrace) = &self.ftrace {
+            ftrace.end(&self.targets);
+        }
+        for remark in self.ebpf.iter().flat_map(Ebpf::remarks) {
             eprintln!("tracer: {remark}");
         }
         Ok(ExitCode::from(status))
     }
 
+    fn attach(&mut self) -> Result<()> {
+        for table in 0..self.paused.len() {
+            // The kernel knows by itself what begins paused.
+            if let Some(ftrace) = &self.ftrace {
+                ftrace.attach(&self.targets, table)?;
+            }
+            if !self.is_paused(table)
+                && let Some(ebpf) = &mut self.ebpf
+            {
+                ebpf.attach(&self.targets, table)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        for table in 0..self.paused.len() {
+            if let Some(ebpf) = &mut self.ebpf {
+                ebpf.detach(&self.targets, table);
+            }
+        }
+    }
+
+    /// The kernel's own files, where its triggers count.
+    fn kernel_texts(&self) -> Result<Vec<Vec<u8>>> {
+        let Some(ftrace) = &self.ftrace else {
+            return Ok(Vec::new());
+        };
+        let tables = 0..self.targets.tables.len();
+        tables
+            .map(|table| ftrace.text(&self.targets, table))
+            .collect()
+    }
+
+    fn compare(&self, kernel: &[Vec<u8>], names: &Names) -> Result<bool> {
+        if let Some(ftrace) = &self.ftrace {
+            ftrace.end(&self.targets);
+        }
+        match &self.ebpf {
+            Some(ebpf) => {
+                compare::report(&self.targets, ebpf, kernel, names, &mut io::stdout().lock())
+            }
+            None => Ok(false),
+        }
+    }
+
     /// Starts the command; it waits before its exec.
     fn hold(&mut self, command: &Command) -> Result<Held> {
-        self.ebpf.arm()?;
+        if let Some(ebpf) = &mut self.ebpf {
+            ebpf.arm()?;
+        }
         let held = command
             .hold()
             .context("the command cannot be started: fork failed")?;
-        if !self.ebpf.has_root()? {
+        if let Some(ebpf) = &self.ebpf
+            && !ebpf.has_root()?
+        {
             bail!("the kernel side did not see the fork of the command");
+        }
+        if let Some(ftrace) = &self.ftrace {
+            ftrace.follow(&[held.pid()])?;
         }
         Ok(held)
     }
@@ -166,12 +235,15 @@ impl Session {
     }
 
     fn show(&self, outputs: &Outputs, names: &Names, again: bool) -> Result<()> {
+        let Some(ebpf) = &self.ebpf else {
+            return outputs.show_texts(&self.kernel_texts()?, again);
+        };
         let mut tables: Vec<(usize, Table)> = Vec::new();
         for table in 0..self.paused.len() {
             let Some(plan) = self.targets.plan(table) else {
                 continue;
             };
-            let mut found = self.ebpf.table(&self.targets, table)?;
+            let mut found = ebpf.table(&self.targets, table, names, 0)?;
             found.sort(plan);
             tables.push((table, found));
         }

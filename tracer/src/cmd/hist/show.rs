@@ -73,20 +73,39 @@ impl Outputs {
     /// # Errors
     /// An output cannot be written.
     pub fn show(&self, views: &[View<'_>], again: bool) -> Result<()> {
+        self.write(|form| Ok(render(views, form)), again)
+    }
+
+    /// The same for the kernel's own files, which have one form only.
+    ///
+    /// # Errors
+    /// As above; another form was asked for.
+    pub fn show_texts(&self, texts: &[Vec<u8>], again: bool) -> Result<()> {
+        let only = |form| match form {
+            Form::Text => Ok(texts.concat()),
+            _ => bail!(
+                "the kernel's trigger gives text only; leave --json, --csv, --plot and other files out, or use --backend ebpf"
+            ),
+        };
+        self.write(only, again)
+    }
+
+    fn write(&self, render: impl Fn(Form) -> Result<Vec<u8>>, again: bool) -> Result<()> {
         for (place, form) in &self.list {
+            let text = render(*form)?;
             match place {
-                Place::File(path) => write(path, &render(views, *form, false))?,
+                Place::File(path) => write(path, &text)?,
                 Place::Stdout => {
                     let out = io::stdout();
                     let terminal = out.is_terminal();
-                    print(&mut out.lock(), views, *form, terminal, again)
+                    print(&mut out.lock(), &text, *form, terminal, again)
                         .context("standard output cannot be written")?;
                 }
                 Place::Stderr => {
                     let out = io::stderr();
                     let terminal = out.is_terminal();
                     // As everything that is said there: where nobody can read it it is dropped.
-                    let _unheard = print(&mut out.lock(), views, *form, terminal, again);
+                    let _unheard = print(&mut out.lock(), &text, *form, terminal, again);
                 }
             }
         }
@@ -120,7 +139,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn print(
     out: &mut dyn Write,
-    views: &[View<'_>],
+    text: &[u8],
     form: Form,
     terminal: bool,
     again: bool,
@@ -129,9 +148,11 @@ fn print(
         // To the top, and all below away.
         out.write_all(b"\x1b[H\x1b[J")?;
     }
-    let result = out
-        .write_all(&render(views, form, terminal))
-        .and_then(|()| out.flush());
+    let result = match terminal && matches!(form, Form::Text | Form::Csv) {
+        true => out.write_all(&harmless(text)),
+        false => out.write_all(text),
+    };
+    let result = result.and_then(|()| out.flush());
     match result {
         // A reader that goes away has seen enough.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -139,7 +160,7 @@ fn print(
     }
 }
 
-fn render(views: &[View<'_>], form: Form, terminal: bool) -> Vec<u8> {
+fn render(views: &[View<'_>], form: Form) -> Vec<u8> {
     let mut out = Vec::new();
     for view in views {
         match form {
@@ -156,10 +177,7 @@ fn render(views: &[View<'_>], form: Form, terminal: bool) -> Vec<u8> {
             Form::Svg => out.extend(view.svg().bytes()),
         }
     }
-    match terminal && matches!(form, Form::Text | Form::Csv) {
-        true => harmless(&out),
-        false => out,
-    }
+    out
 }
 
 /// Texts of strangers, as a terminal may see them.

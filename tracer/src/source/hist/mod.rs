@@ -13,7 +13,7 @@ mod tests;
 pub use compile::{Compiled, Unsupported};
 pub use error::HistError;
 pub use load::{Counter, RawRow, Tree};
-pub use rows::rows;
+pub use rows::{rows, trim_stacks};
 
 /// Waits until no program runs any more that ran when this was called.
 pub fn grace_period() {

@@ -1,15 +1,52 @@
 //! From the kernel side's rows to those of a table.
 
+use std::collections::HashMap;
+
 use tracer_common::hist::{Row as OnCpu, STACK_DEPTH, TEXT};
 
 use super::compile::{constant, counted};
 use super::load::RawRow;
-use crate::hist::plan::{Aggregate, Key, KeyForm, Source, Value};
+use crate::hist::plan::{Aggregate, Key, KeyForm, STACK_DEPTH as STACK_SHOWN, Source, Value};
 use crate::hist::{KeyValue, Plan, Row};
 
 /// Reads a table's rows by their plan, with the sums of all CPUs.
 pub fn rows(plan: &Plan, raw: &[RawRow]) -> Vec<Row> {
     raw.iter().map(|raw| row(plan, raw)).collect()
+}
+
+/// Takes the frames out of all stacks that `inner` names, as long as they come
+/// first, and `skip` more, and cuts what is left to the kernel's depth. Rows that
+/// have become equal are put together.
+pub fn trim_stacks(plan: &Plan, rows: Vec<Row>, inner: impl Fn(u64) -> bool, skip: usize) -> Vec<Row> {
+    if !plan.keys.iter().any(|k| k.source == Source::Stack) {
+        return rows;
+    }
+    let mut found: Vec<Row> = Vec::new();
+    let mut places: HashMap<Vec<KeyValue>, usize> = HashMap::new();
+    for mut row in rows {
+        for key in &mut row.keys {
+            if let KeyValue::Stack(frames) = key {
+                let outer = frames.iter().copied().skip_while(|a| inner(*a)).skip(skip);
+                *frames = outer.take(STACK_SHOWN as usize).collect();
+            }
+        }
+        match places.get(&row.keys).and_then(|at| found.get_mut(*at)) {
+            Some(first) => merge(plan, first, &row),
+            None => {
+                places.insert(row.keys.clone(), found.len());
+                found.push(row);
+            }
+        }
+    }
+    found
+}
+
+fn merge(plan: &Plan, into: &mut Row, row: &Row) {
+    into.hitcount += row.hitcount;
+    let values = into.values.iter_mut().zip(&row.values);
+    for (value, (into, more)) in plan.values.iter().zip(values) {
+        *into = fold(value, [*into, *more].into_iter());
+    }
 }
 
 fn row(plan: &Plan, raw: &RawRow) -> Row {

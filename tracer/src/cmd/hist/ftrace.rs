@@ -1,0 +1,193 @@
+//! The same triggers in the kernel itself: in instances of our own, one for each
+//! table, so that nobody else's triggers are touched.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use super::ebpf::Whom;
+use super::targets::{Target, Targets};
+use crate::sys::procfs::{Proc, in_initial_pid_namespace};
+use crate::sys::tracefs::{Instance, Tracefs};
+
+/// Triggers in the kernel.
+pub struct Ftrace {
+    /// One for each table.
+    instances: Vec<Instance>,
+}
+
+impl Ftrace {
+    /// Makes the instances; [`Self::attach`] writes the triggers.
+    ///
+    /// # Errors
+    /// The kernel has no hist triggers, or cannot restrict them so.
+    pub fn open(targets: &Targets, whom: &Whom) -> Result<Self> {
+        if let Whom::Cgroup(_) = whom {
+            bail!("the kernel's triggers cannot be restricted to a cgroup; use --backend ebpf");
+        }
+        if *whom != Whom::All && !in_initial_pid_namespace() {
+            bail!(
+                "the kernel's triggers know processes by their numbers outside this container; use --backend ebpf"
+            );
+        }
+        let proc = Proc::default();
+        let mut instances = Vec::new();
+        for table in 0..targets.tables.len() {
+            for at in targets.of_table(table) {
+                if let Some(target) = targets.list.get(at) {
+                    possible(target)?;
+                }
+            }
+            let tracefs = Tracefs::open(proc.root())?;
+            // Whatever remains of one that was killed is in nobody's way.
+            let _kept = tracefs.remove_stale(&proc);
+            let instance = tracefs.instance(&proc)?;
+            if let Some(target) = targets.list.get(*targets.tables.get(table).unwrap_or(&0))
+                && !directory(&instance, target).join("hist").is_file()
+            {
+                bail!(
+                    "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS); use --backend ebpf, which needs none"
+                );
+            }
+            instances.push(instance);
+        }
+        let ftrace = Self { instances };
+        if let Whom::Trees(pids) = whom {
+            ftrace.follow(pids)?;
+        }
+        Ok(ftrace)
+    }
+
+    /// Counts only what these processes and their descendants do.
+    ///
+    /// # Errors
+    /// The instance's files cannot be written.
+    pub fn follow(&self, pids: &[u32]) -> Result<()> {
+        let tasks: Vec<String> = pids.iter().flat_map(|pid| tasks(*pid)).collect();
+        for instance in &self.instances {
+            instance.write("options/event-fork", "1")?;
+            instance.write("set_event_pid", &tasks.join(" "))?;
+        }
+        Ok(())
+    }
+
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses a trigger; what it says of it.
+    pub fn attach(&self, targets: &Targets, table: usize) -> Result<()> {
+        self.each(targets, table, |target| target.trigger.text.clone())
+    }
+
+    /// Lets the kernel `pause` (which empties the table), `cont` or `clear`.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn act(&self, targets: &Targets, table: usize, word: &str) -> Result<()> {
+        self.each(targets, table, |target| with(target, word))
+    }
+
+    fn each(
+        &self,
+        targets: &Targets,
+        table: usize,
+        text: impl Fn(&Target) -> String,
+    ) -> Result<()> {
+        let Some(instance) = self.instances.get(table) else {
+            return Ok(());
+        };
+        for at in targets.of_table(table) {
+            if let Some(target) = targets.list.get(at) {
+                let file = directory(instance, target).join("trigger");
+                let text = text(target);
+                fs::write(&file, &text).map_err(|error| refused(instance, target, &text, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel's file as it is now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn text(&self, targets: &Targets, table: usize) -> Result<Vec<u8>> {
+        let target = targets.tables.get(table).and_then(|at| targets.list.get(*at));
+        let (Some(instance), Some(target)) = (self.instances.get(table), target) else {
+            return Ok(Vec::new());
+        };
+        let file = directory(instance, target).join("hist");
+        fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))
+    }
+
+    /// Takes the triggers out again.
+    pub fn end(&self, targets: &Targets) {
+        for (table, instance) in self.instances.iter().enumerate() {
+            for at in targets.of_table(table) {
+                if let Some(target) = targets.list.get(at) {
+                    let file = directory(instance, target).join("trigger");
+                    // With the instance it goes in any case.
+                    let _gone = fs::write(file, format!("!{}", target.trigger.text));
+                }
+            }
+        }
+    }
+}
+
+/// Whether the kernel could know the trigger at all.
+fn possible(target: &Target) -> Result<()> {
+    if target.format.is_own() {
+        bail!(
+            "{} is an event of tracer's own, which the kernel does not have; use --backend ebpf",
+            target.plan.event
+        );
+    }
+    if let Some(extension) = target.plan.extensions().first() {
+        bail!("the kernel's triggers do not have {extension}; use --backend ebpf");
+    }
+    Ok(())
+}
+
+fn directory(instance: &Instance, target: &Target) -> std::path::PathBuf {
+    let format = &target.format;
+    let events = instance.path().join("events");
+    events.join(&format.system).join(&format.name)
+}
+
+/// The trigger's text with one attribute more.
+fn with(target: &Target, word: &str) -> String {
+    let text = &target.trigger.text;
+    let filter = target.trigger.filter.as_ref();
+    let filter = filter.and_then(|f| text.get(..f.at)?.rfind(" if "));
+    match filter.and_then(|at| Some((text.get(..at)?, text.get(at..)?))) {
+        Some((head, filter)) => format!("{head}:{word}{filter}"),
+        None => format!("{text}:{word}"),
+    }
+}
+
+/// All threads of a process.
+fn tasks(pid: u32) -> Vec<String> {
+    let dir = Path::new("/proc").join(pid.to_string()).join("task");
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect()
+}
+
+/// What the kernel says of a trigger that it does not take.
+fn refused(
+    instance: &Instance,
+    target: &Target,
+    text: &str,
+    error: &std::io::Error,
+) -> anyhow::Error {
+    let log = instance.read("error_log").unwrap_or_default();
+    // The last of its entries, each of which begins with a time in brackets.
+    let last = log.rfind("\n[").map_or(0, |at| at + 1);
+    let said = log.get(last..).unwrap_or_default().trim_end();
+    let event = &target.plan.event;
+    match said.is_empty() {
+        true => anyhow!("{event}: the kernel does not accept the trigger {text:?}: {error}"),
+        false => anyhow!("{event}: the kernel does not accept the trigger: {error}\n{said}"),
+    }
+}
