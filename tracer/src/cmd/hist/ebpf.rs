@@ -186,7 +186,13 @@ impl Ebpf {
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub fn table(&self, targets: &Targets, table: usize, names: &Names, skip: usize) -> Result<Table> {
+    pub fn table(
+        &self,
+        targets: &Targets,
+        table: usize,
+        names: &Names,
+        skip: usize,
+    ) -> Result<Table> {
         let is_tracepoint = |address| {
             let symbol = names.symbol(address);
             symbol.is_some_and(|s| s.name.starts_with("__traceiter_"))
@@ -214,12 +220,25 @@ impl Ebpf {
     }
 
     /// What users should know in the end.
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self, targets: &Targets) -> Vec<String> {
+        let mut remarks = Vec::new();
         let full = self.tree.as_ref().and_then(|t| t.full().ok()).unwrap_or(0);
-        let full = (full != 0).then(|| {
-            format!("{full} processes did not fit into the set of those that are followed: their events are missing")
-        });
-        full.into_iter().collect()
+        if full != 0 {
+            remarks.push(format!(
+                "{full} processes did not fit into the set of those that are followed: their events are missing"
+            ));
+        }
+        for (counter, target) in self.counters.iter().zip(&targets.list) {
+            let missed = counter.as_ref().and_then(|c| c.missed().ok().flatten());
+            if let Some(missed) = missed.filter(|m| *m != 0) {
+                remarks.push(format!(
+                    "{}: {missed} events (of the whole machine) came while another BPF program ran on their CPU, \
+                     so that the kernel ran none for them",
+                    target.plan.event
+                ));
+            }
+        }
+        remarks
     }
 }
 

@@ -101,7 +101,8 @@ impl Ftrace {
             if let Some(target) = targets.list.get(at) {
                 let file = directory(instance, target).join("trigger");
                 let text = text(target);
-                fs::write(&file, &text).map_err(|error| refused(instance, target, &text, &error))?;
+                fs::write(&file, &text)
+                    .map_err(|error| refused(instance, target, &text, &error))?;
             }
         }
         Ok(())
@@ -112,7 +113,10 @@ impl Ftrace {
     /// # Errors
     /// It cannot be read.
     pub fn text(&self, targets: &Targets, table: usize) -> Result<Vec<u8>> {
-        let target = targets.tables.get(table).and_then(|at| targets.list.get(*at));
+        let target = targets
+            .tables
+            .get(table)
+            .and_then(|at| targets.list.get(*at));
         let (Some(instance), Some(target)) = (self.instances.get(table), target) else {
             return Ok(Vec::new());
         };

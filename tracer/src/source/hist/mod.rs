@@ -5,7 +5,7 @@ mod compile;
 mod error;
 mod load;
 mod map;
-mod pattern;
+pub mod pattern;
 mod rows;
 #[cfg(test)]
 mod tests;

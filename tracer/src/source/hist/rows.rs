@@ -17,7 +17,12 @@ pub fn rows(plan: &Plan, raw: &[RawRow]) -> Vec<Row> {
 /// Takes the frames out of all stacks that `inner` names, as long as they come
 /// first, and `skip` more, and cuts what is left to the kernel's depth. Rows that
 /// have become equal are put together.
-pub fn trim_stacks(plan: &Plan, rows: Vec<Row>, inner: impl Fn(u64) -> bool, skip: usize) -> Vec<Row> {
+pub fn trim_stacks(
+    plan: &Plan,
+    rows: Vec<Row>,
+    inner: impl Fn(u64) -> bool,
+    skip: usize,
+) -> Vec<Row> {
     if !plan.keys.iter().any(|k| k.source == Source::Stack) {
         return rows;
     }

@@ -1,0 +1,210 @@
+//! Acting on a `tracer hist` that runs: each listens at a socket of its own.
+//!
+//! A socket and not pinned maps: it reaches tables that are in no map (those of
+//! `process_exit`, and the kernel's own triggers), acts on several at once and
+//! says whether it could, and vanishes with its process.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+const DIRECTORY: &str = "/run/tracer";
+/// A client that says nothing must not hold up the counting.
+const PATIENCE: Duration = Duration::from_millis(500);
+const REQUEST_MAX: u64 = 4096;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `pause`, `cont`, `clear` or `show`.
+    pub word: String,
+    /// The `name=` of a table; empty: all tables.
+    pub name: String,
+}
+
+/// Where requests come in. They are read by a task of their own.
+pub struct Control {
+    requests: mpsc::Receiver<(Request, Asker)>,
+    reader: JoinHandle<()>,
+    path: PathBuf,
+}
+
+/// Who asked, and waits for the answer.
+pub struct Asker(tokio::net::UnixStream);
+
+impl Control {
+    /// Listens. Where that is not possible nobody can act on this run, which
+    /// counts all the same.
+    pub fn open() -> Option<Self> {
+        let dir = Path::new(DIRECTORY);
+        let made = fs::DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(dir);
+        let path = dir.join(format!("hist-{}.sock", std::process::id()));
+        let listener = made.and_then(|()| {
+            // Of one with the same number that was killed.
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let listener = UnixListener::bind(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            Ok(listener)
+        });
+        match listener {
+            Ok(listener) => {
+                let (send, requests) = mpsc::channel(1);
+                let reader = tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        if let Some(asked) = read(stream).await
+                            && send.send(asked).await.is_err()
+                        {
+                            return;
+                        }
+                    }
+                });
+                Some(Self {
+                    requests,
+                    reader,
+                    path,
+                })
+            }
+            Err(error) => {
+                log::info!(
+                    "{}: {error}: --pause and the like cannot reach this run",
+                    path.display()
+                );
+                None
+            }
+        }
+    }
+
+    /// The next request. Cancel safe.
+    pub async fn next(&mut self) -> Option<(Request, Asker)> {
+        self.requests.recv().await
+    }
+}
+
+async fn read(mut stream: tokio::net::UnixStream) -> Option<(Request, Asker)> {
+    let mut text = String::new();
+    let mut limited = (&mut stream).take(REQUEST_MAX);
+    let read = timeout(PATIENCE, limited.read_to_string(&mut text)).await;
+    read.ok()?.ok()?;
+    let text = text.trim_end();
+    let (word, name) = text.split_once(' ').unwrap_or((text, ""));
+    let request = Request {
+        word: word.to_owned(),
+        name: name.to_owned(),
+    };
+    // An empty one only looks whether somebody is here.
+    (!word.is_empty()).then_some((request, Asker(stream)))
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.reader.abort();
+        let _gone_already = fs::remove_file(&self.path);
+    }
+}
+
+impl Asker {
+    /// Answers; one that does not listen any more has its own reasons.
+    pub fn answer(mut self, result: Result<Vec<u8>>) {
+        let answer = match result {
+            Ok(text) => [b"ok\n".as_slice(), &text].concat(),
+            Err(error) => format!("error {error:#}\n").into_bytes(),
+        };
+        tokio::spawn(async move {
+            let _gone = timeout(PATIENCE, self.0.write_all(&answer)).await;
+        });
+    }
+}
+
+/// Lets one that runs do something. `whom`: its process number, the name of a
+/// table, or nothing where there is one only.
+///
+/// # Errors
+/// None that runs, several, or what it answers.
+pub fn ask(word: &str, whom: &str) -> Result<Vec<u8>> {
+    let running = running();
+    let by_pid = whom.parse::<u32>().ok();
+    let by_pid = by_pid.and_then(|pid| running.iter().find(|(p, _)| *p == pid));
+    if let Some((_, path)) = by_pid {
+        return request(path, word, "");
+    }
+    if whom.is_empty() {
+        return match running.as_slice() {
+            [] => bail!("no tracer hist runs here"),
+            [(_, path)] => request(path, word, ""),
+            several => {
+                let pids: Vec<String> = several.iter().map(|(p, _)| p.to_string()).collect();
+                bail!("several run; name one by its number: {}", pids.join(", "))
+            }
+        };
+    }
+    for (_, path) in &running {
+        match request(path, word, whom) {
+            Err(error) if error.downcast_ref::<NoSuchTable>().is_some() => {}
+            answer => return answer,
+        }
+    }
+    bail!("no tracer hist that runs has the number or a table named {whom:?}")
+}
+
+/// The process has no table of that name.
+#[derive(Debug, thiserror::Error)]
+#[error("no table has this name")]
+pub struct NoSuchTable;
+
+/// Those that run: numbers and sockets. Sockets that nobody listens at are removed.
+fn running() -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+    let sockets = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let pid = name
+            .to_str()?
+            .strip_prefix("hist-")?
+            .strip_suffix(".sock")?;
+        Some((pid.parse().ok()?, entry.path()))
+    });
+    let alive = |(_, path): &(u32, PathBuf)| match UnixStream::connect(path) {
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            let _gone_already = fs::remove_file(path);
+            false
+        }
+        _ => true,
+    };
+    sockets.filter(alive).collect()
+}
+
+fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {
+    let talk = || {
+        let mut stream = UnixStream::connect(path)?;
+        stream.write_all(format!("{word} {name}\n").as_bytes())?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut reader = BufReader::new(stream);
+        let mut first = String::new();
+        reader.read_line(&mut first)?;
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest)?;
+        io::Result::Ok((first, rest))
+    };
+    let (first, rest) = talk().with_context(|| format!("{} does not answer", path.display()))?;
+    match first.trim_end().strip_prefix("error ") {
+        Some(error) if error == NoSuchTable.to_string() => Err(NoSuchTable.into()),
+        Some(error) => bail!("{error}"),
+        None if first.is_empty() => bail!("{} does not answer", path.display()),
+        None => Ok(rest),
+    }
+}
