@@ -5,7 +5,7 @@ mod compile;
 mod error;
 mod load;
 mod map;
-pub mod pattern;
+mod pattern;
 mod rows;
 #[cfg(test)]
 mod tests;

@@ -43,16 +43,6 @@ pub fn compile(pattern: &Pattern, array: Option<usize>) -> Option<Automaton> {
     automaton.finish()
 }
 
-/// Runs an automaton as the kernel side does.
-pub fn matches(automaton: &Automaton, text: &[u8]) -> bool {
-    let mut active = automaton.first;
-    for byte in text {
-        let accept = automaton.accept.get(usize::from(*byte)).unwrap_or(&0);
-        active = ((active << 1) & accept) | (active & automaton.stay);
-    }
-    active & automaton.last != 0
-}
-
 #[derive(Default)]
 struct Builder {
     sets: Vec<Set>,
@@ -150,6 +140,16 @@ fn class(text: &[u8]) -> Option<(Set, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As the kernel side runs it.
+    fn matches(automaton: &Automaton, text: &[u8]) -> bool {
+        let mut active = automaton.first;
+        for byte in text {
+            let accept = automaton.accept.get(usize::from(*byte)).unwrap_or(&0);
+            active = ((active << 1) & accept) | (active & automaton.stay);
+        }
+        active & automaton.last != 0
+    }
 
     fn glob(pattern: &str, text: &str) -> bool {
         let pattern = Pattern::Glob(pattern.into());

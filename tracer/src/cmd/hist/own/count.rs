@@ -2,20 +2,14 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context as _, Result};
-use tracer_common::hist::Pattern;
-
 use super::record::Record;
-use crate::hist::filter::{Next, Number, Op, Test, Text};
+use crate::hist::filter;
 use crate::hist::plan::{Aggregate, Key, Source, Transform, Value, log2};
 use crate::hist::{KeyValue, Plan, Row, Table};
-use crate::source::hist::pattern;
 
 /// The rows of one trigger.
 pub struct Counts {
     plan: Plan,
-    /// For each step of the filter that compares a text.
-    patterns: Vec<Option<Box<Pattern>>>,
     rows: Vec<Row>,
     places: HashMap<Vec<KeyValue>, usize>,
     dropped: u64,
@@ -26,33 +20,15 @@ pub struct Counts {
 
 impl Counts {
     /// An empty table.
-    ///
-    /// # Errors
-    /// A pattern of the filter that is too long.
-    pub fn new(plan: &Plan) -> Result<Self> {
-        let steps = plan.filter.as_ref().map(|f| f.steps()).unwrap_or_default();
-        let patterns = steps.iter().map(|step| match step.test {
-            Test::Text { from, pattern, .. } => {
-                let array = match from {
-                    Text::Static { size, .. } => Some(*size as usize),
-                    _ => None,
-                };
-                let compiled = pattern::compile(pattern, array);
-                let compiled =
-                    compiled.context("a text of the filter is longer than 63 characters")?;
-                Ok(Some(Box::new(compiled)))
-            }
-            _ => Ok(None),
-        });
-        Ok(Self {
-            patterns: patterns.collect::<Result<_>>()?,
+    pub fn new(plan: &Plan) -> Self {
+        Self {
             plan: plan.clone(),
             rows: Vec::new(),
             places: HashMap::new(),
             dropped: 0,
             paused: false,
             absent: 0,
-        })
+        }
     }
 
     pub fn act(&mut self, paused: Option<bool>, clear: bool) {
@@ -113,24 +89,14 @@ impl Counts {
     }
 
     fn passes(&self, record: &Record) -> bool {
-        let Some(filter) = &self.plan.filter else {
-            return true;
-        };
-        let steps = filter.steps();
-        let mut at = 0;
-        while let Some(step) = steps.get(at) {
-            let pattern = self.patterns.get(at).and_then(Option::as_deref);
-            let next = match holds(step.test, pattern, record) {
-                true => step.on_true,
-                false => step.on_false,
-            };
-            match next {
-                Next::Accept => return true,
-                Next::Reject => return false,
-                Next::Step(next) => at = next,
-            }
-        }
-        false
+        let filter = self.plan.filter.as_ref();
+        filter.is_none_or(|filter| {
+            filter.holds(filter::Record {
+                bytes: &record.bytes,
+                cpu: 0,
+                comm: &[],
+            })
+        })
     }
 }
 
@@ -183,41 +149,4 @@ fn bytes(record: &Record, offset: u32, size: u32) -> &[u8] {
 fn text(record: &Record, offset: u32, size: u32) -> &[u8] {
     let bytes = bytes(record, offset, size);
     bytes.split(|b| *b == 0).next().unwrap_or_default()
-}
-
-fn holds(test: &Test, automaton: Option<&Pattern>, record: &Record) -> bool {
-    match test {
-        Test::Never => false,
-        Test::Number { from, op, value } => match *from {
-            Number::Field {
-                offset,
-                size,
-                signed,
-            } => compare(integer(record, offset, size), *value, *op, signed),
-            Number::Cpu => false,
-        },
-        Test::Text { from, negate, .. } => {
-            let Text::Static { offset, size } = *from else {
-                return false;
-            };
-            let text = text(record, offset, size);
-            automaton.is_some_and(|a| pattern::matches(a, text) != *negate)
-        }
-    }
-}
-
-fn compare(left: u64, right: u64, op: Op, signed: bool) -> bool {
-    let order = match signed {
-        true => left.cast_signed().cmp(&right.cast_signed()),
-        false => left.cmp(&right),
-    };
-    match op {
-        Op::Eq => order.is_eq(),
-        Op::Ne => order.is_ne(),
-        Op::Lt => order.is_lt(),
-        Op::Le => order.is_le(),
-        Op::Gt => order.is_gt(),
-        Op::Ge => order.is_ge(),
-        Op::And => left & right != 0,
-    }
 }

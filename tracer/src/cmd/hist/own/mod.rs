@@ -47,7 +47,7 @@ impl Own {
         let counts = targets.list.iter().map(|t| {
             let own = t.format.is_own().then(|| {
                 possible(t)?;
-                Counts::new(&t.plan)
+                Ok(Counts::new(&t.plan))
             });
             own.transpose()
         });
