@@ -111,7 +111,7 @@ fn ends_are_as_many_as_the_workload_counted() {
     // And its own.
     assert_eq!(table["hits"].as_u64(), Some(outcome.truth().exits + 1));
     assert_eq!(rows(&table).len(), 1);
-    assert_eq!(rows(&table)[0]["keys"]["comm"], "forkstorm");
+    assert_eq!(rows(&table)[0]["key"]["comm"], "forkstorm");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn others_are_not_counted() {
     let table: Value = serde_json::from_str(&named.stdout()).expect("JSON");
     let pids: Vec<_> = rows(&table)
         .iter()
-        .map(|r| r["keys"]["common_pid"].as_u64())
+        .map(|r| r["key"]["common_pid"].as_u64())
         .collect();
     assert_eq!(pids, [children.trim().parse().ok()], "{table}");
 }
@@ -267,7 +267,7 @@ fn an_end_of_a_process_has_its_totals() {
     let truth = outcome.truth();
     assert_eq!(table["hits"].as_u64(), Some(truth.exits + 1));
     for row in rows(&table) {
-        let (code, signal) = (&row["keys"]["exit_code"], &row["keys"]["signal"]);
+        let (code, signal) = (&row["key"]["exit_code"], &row["key"]["signal"]);
         let name = match signal.as_u64() {
             Some(0) => code.to_string(),
             _ => format!("s{signal}"),
