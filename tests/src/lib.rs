@@ -16,6 +16,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod ext4;
 pub mod fixtures;
+pub mod hist;
 pub mod host;
 pub mod http;
 pub mod knows;

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -155,7 +155,8 @@ pub fn ask(word: &str, whom: &str) -> Result<Vec<u8>> {
     }
     for (_, path) in &running {
         match request(path, word, whom) {
-            Err(error) if error.downcast_ref::<NoSuchTable>().is_some() => {}
+            // One that has just ended does not have it either.
+            Err(error) if error.is::<NoSuchTable>() || error.is::<Gone>() => {}
             answer => return answer,
         }
     }
@@ -166,6 +167,11 @@ pub fn ask(word: &str, whom: &str) -> Result<Vec<u8>> {
 #[derive(Debug, thiserror::Error)]
 #[error("no table has this name")]
 pub struct NoSuchTable;
+
+/// Nobody answers any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the tracer hist at {} has ended: {}", .0.display(), .1)]
+struct Gone(PathBuf, String);
 
 /// Those that run: numbers and sockets. Sockets that nobody listens at are removed.
 fn running() -> Vec<(u32, PathBuf)> {
@@ -200,11 +206,11 @@ fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {
         reader.read_to_end(&mut rest)?;
         io::Result::Ok((first, rest))
     };
-    let (first, rest) = talk().with_context(|| format!("{} does not answer", path.display()))?;
+    let (first, rest) = talk().map_err(|error| Gone(path.to_path_buf(), error.to_string()))?;
     match first.trim_end().strip_prefix("error ") {
         Some(error) if error == NoSuchTable.to_string() => Err(NoSuchTable.into()),
         Some(error) => bail!("{error}"),
-        None if first.is_empty() => bail!("{} does not answer", path.display()),
+        None if first.is_empty() => Err(Gone(path.to_path_buf(), "no answer".to_owned()).into()),
         None => Ok(rest),
     }
 }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod control;
+mod course;
 mod ebpf;
 mod ftrace;
 mod own;
@@ -51,7 +52,7 @@ pub fn run(options: &Hist) -> Result<ExitCode> {
     let targets = Targets::new(options, &tracefs)?;
     let outputs = Outputs::open(options)?;
     let names = names(&targets, &tracefs);
-    block_on(session::count(options, targets, command, &outputs, &names))
+    block_on(course::count(options, targets, command, &outputs, &names))
 }
 
 /// What names tables need, which takes time to read.

@@ -11,7 +11,6 @@ use aya::programs::{BtfTracePoint, Program, ProgramError, TracePoint};
 use aya::{Btf as AyaBtf, Ebpf, Endianness, VerifierLogLevel};
 use tracer_common::hist::{Config, MAX_PATTERNS, Pattern, Row, Tracer, whom};
 use tracer_common::offsets::Offsets;
-use tracer_common::tracked::Key;
 
 use super::attach::Attachment;
 use super::compile::Compiled;
@@ -311,9 +310,6 @@ impl Tree {
         Ok(values.iter().sum())
     }
 }
-
-/// The type of [`Tree`]'s keys, which only the kernel side uses.
-const _: () = assert!(size_of::<Key>() == 16);
 
 fn program<'a, P>(programs: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, HistError>
 where

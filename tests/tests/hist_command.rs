@@ -1,0 +1,179 @@
+//! `tracer hist` as a command: outputs, exit status, messages, and acting on one that runs.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tracer_tests::hist::{has_triggers, hist};
+use tracer_tests::host::alone;
+use tracer_tests::truth::number_after;
+use tracer_tests::{Trace, fixture, require};
+
+#[test]
+fn outputs_have_the_form_of_their_ending() {
+    require!(bpf);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let files = ["t.txt", "t.json", "t.csv", "t.svg"].map(file);
+    let mut args = vec![
+        "syscalls:sys_enter_close",
+        "hist:keys=fd.log2 if fd >= 1000000",
+    ];
+    args.extend(files.iter().flat_map(|f| ["-o", f.as_str()]));
+    let outcome = hist(args, &["hammer", "1", "10"]).expect_code(0);
+    assert_eq!(outcome.stderr(), "");
+    let read = |i: usize| std::fs::read_to_string(&files[i]).expect("a file");
+    assert!(
+        read(0).contains("{ fd: ~ 2^20 } hitcount:         10\n"),
+        "{}",
+        read(0)
+    );
+    let table: Value = serde_json::from_str(&read(1)).expect("JSON");
+    assert_eq!(table["hits"], 10);
+    assert_eq!(read(2).lines().count(), 2, "{}", read(2));
+    assert!(
+        read(3).starts_with("<svg") || read(3).starts_with("<?xml"),
+        "{}",
+        read(3)
+    );
+    let bad = hist(
+        [
+            "sched:sched_process_exit",
+            "hist:keys=comm",
+            "-o",
+            "/x/y.txt",
+        ],
+        &["hammer", "1", "1"],
+    );
+    assert_eq!(bad.code(), 125);
+    // It did not run.
+    assert_eq!(bad.stdout(), "");
+}
+
+#[test]
+fn the_commands_status_is_passed_on() {
+    require!(bpf);
+    let run = |command: &[&str]| {
+        let options = ["hist", "sched:sched_process_exit", "hist:keys=comm", "--"];
+        let trace = Trace::bare().without_capture().options(options);
+        trace.options(command.iter().copied()).run().code()
+    };
+    assert_eq!(run(&["sh", "-c", "exit 7"]), 7);
+    assert_eq!(run(&["sh", "-c", "kill -9 $$"]), 137);
+    assert_eq!(run(&["/no/such/program"]), 127);
+}
+
+#[test]
+fn one_that_runs_can_be_told_to_pause() {
+    require!(bpf);
+    let _alone = alone();
+    let mut running = Trace::bare()
+        .without_capture()
+        .options(["hist", "sched:sched_process_exit"])
+        .option("hist:name=ends:keys=comm:size=1024")
+        // Where the test fails it ends by itself.
+        .options(["--duration", "60s"])
+        .start();
+    let pid = running.pid().to_string();
+    let ask = |option: &str, whom: &str| {
+        let options = ["hist", option, whom];
+        let outcome = Trace::bare().without_capture().options(options).run();
+        outcome.expect_code(0).stdout()
+    };
+    let socket = format!("/run/tracer/hist-{pid}.sock");
+    running.await_condition("it listens", |_| Path::new(&socket).exists());
+    let tiny = |n: u32| {
+        for _ in 0..n {
+            let end = Command::new(fixture("tiny")).status();
+            assert!(end.expect("it runs").code().is_some());
+        }
+    };
+    let count = |text: &str| {
+        let row = text.lines().find(|l| l.starts_with("{ comm: tiny "));
+        row.map_or(0, |r| number_after(r, "hitcount:"))
+    };
+    tiny(3);
+    assert_eq!(count(&ask("--show", "ends")), 3);
+    ask("--pause", &pid);
+    tiny(2);
+    let text = ask("--show", &pid);
+    assert!(text.contains("size=1024 [paused]"), "{text}");
+    assert_eq!(count(&text), 3);
+    ask("--cont", "ends");
+    tiny(1);
+    assert_eq!(count(&ask("--show", "ends")), 4);
+    ask("--clear", "ends");
+    assert_eq!(count(&ask("--show", "ends")), 0);
+    tiny(2);
+    running.signal(libc::SIGINT);
+    let outcome = running.finish().expect_code(0);
+    assert_eq!(count(&outcome.stdout()), 2);
+    assert!(!Path::new(&socket).exists());
+    let nobody = Trace::bare()
+        .without_capture()
+        .options(["hist", "--pause", "ends"])
+        .run();
+    assert_eq!(nobody.code(), 125);
+}
+
+#[test]
+fn what_is_wrong_is_shown_with_what_would_be_right() {
+    require!(bpf);
+    let refuse = |event: &str, trigger: &str, expected: &[&str]| {
+        let outcome = hist([event, trigger], &["hammer", "1", "1"]);
+        assert_eq!((outcome.code(), outcome.stdout().as_str()), (125, ""));
+        for text in expected {
+            assert!(
+                outcome.stderr().contains(text),
+                "{text}: {}",
+                outcome.stderr()
+            );
+        }
+    };
+    refuse(
+        "kmalloc",
+        "hist:keys=ptr",
+        &["no event `kmalloc`", "`kmem:kmalloc`"],
+    );
+    refuse(
+        "sched:sched_proces_exit",
+        "hist:keys=comm",
+        &["`sched:sched_process_exit`"],
+    );
+    refuse(
+        "sched:sched_process_exit",
+        "hist:keys=comn",
+        &["hist:keys=comn\n", "          ^\n", "did you mean `comm`"],
+    );
+    refuse("process_exit", "hist:keys=cpu", &["process_exit"]);
+    refuse(
+        "sched:sched_process_exit",
+        "hist:keys=common_flags",
+        &["common_flags", "--backend ftrace"],
+    );
+    let odd = hist(["sched:sched_process_exit"], &["hammer", "1", "1"]);
+    assert_eq!(odd.code(), 125);
+}
+
+#[test]
+fn without_the_kernels_triggers_the_other_engine_says_so() {
+    require!(bpf);
+    if has_triggers().is_ok() {
+        return;
+    }
+    let outcome = hist(
+        [
+            "sched:sched_process_exit",
+            "hist:keys=comm",
+            "--backend",
+            "ftrace",
+        ],
+        &["hammer", "1", "1"],
+    );
+    assert_eq!(outcome.code(), 125);
+    let said = outcome.stderr();
+    assert!(
+        said.contains("CONFIG_HIST_TRIGGERS") && said.contains("--backend ebpf"),
+        "{said}"
+    );
+}
