@@ -100,7 +100,7 @@ impl Compiled {
         }
         let mut patterns = Box::new([Automaton::NONE; MAX_PATTERNS]);
         if let Some(filter) = &plan.filter {
-            config.n_tests = context.filter(filter, &mut config.tests, &mut *patterns)?;
+            config.n_tests = context.filter(filter, &mut config.tests, &mut patterns)?;
         }
         Ok(Self {
             config,
