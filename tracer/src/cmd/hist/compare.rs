@@ -82,6 +82,11 @@ impl Parts {
         let text = String::from_utf8_lossy(text);
         let mut row: Option<String> = None;
         for line in text.lines() {
+            // Before Linux 6.3 it had this name only.
+            let line = &line
+                .replace("{ stacktrace:", "{ common_stacktrace:")
+                .replace(", stacktrace:", ", common_stacktrace:")
+                .replace("keys=stacktrace", "keys=common_stacktrace");
             if let Some(open) = &mut row {
                 open.push('\n');
                 open.push_str(line);
