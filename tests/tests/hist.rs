@@ -305,7 +305,14 @@ fn both_engines_count_the_same() {
     {
         let (event, trigger) = line.split_once(' ').expect("EVENT TRIGGER");
         let command = ["hammer", "4", "40", "5"];
-        let outcome = hist([event, trigger, "--compare"], &command);
+        let mut outcome = hist([event, trigger, "--compare"], &command);
+        // Where two CPUs begin the same row at once the kernel drops one of the events, though the
+        // table has room (`__tracing_map_insert()`); in the guest, one in some dozens of runs.
+        for _ in 0..4 {
+            if outcome.stdout().contains("\n-     Dropped: ") {
+                outcome = hist([event, trigger, "--compare"], &command);
+            }
+        }
         let report = outcome.stdout();
         let equal = report.lines().any(|l| l.starts_with("equal: "));
         assert!(
