@@ -10,6 +10,7 @@ pub mod cmd;
 pub mod compare;
 pub mod decode;
 pub mod filter;
+pub mod hist;
 pub mod launch;
 pub mod metrics;
 pub mod model;

@@ -37,7 +37,7 @@ const ACTION: [u8; 256] = {
 };
 
 /// Whether a character may reorder, hide or break the text around it.
-pub(super) const fn is_deceptive(c: char) -> bool {
+pub(crate) const fn is_deceptive(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
