@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn control_bytes_do_not_reach_the_terminal_and_the_caret_stays() {
-        let fault = Fault::new("a\x1bü:b", 5, "no").to_string();
+        let fault = Fault::new("a\x1bü:b", 4, "no").to_string();
         assert_eq!(fault, "no\n  a\\x1bü:b\n        ^");
         // Within a character or beyond the end.
         assert_eq!(Fault::new("ü", 1, "x").at(), 0);

@@ -20,6 +20,8 @@ mod number;
 pub mod plan;
 pub mod render;
 pub mod resolve;
+#[cfg(test)]
+mod samples;
 pub mod table;
 pub mod trigger;
 
@@ -27,5 +29,6 @@ pub use fault::Fault;
 pub use filter::{Predicate, Test};
 pub use format::{Class, EventFormat, Field};
 pub use plan::{Aggregate, Key, Plan, Value};
+pub use render::View;
 pub use table::{KeyValue, Row, Table};
 pub use trigger::{Modifier, Trigger};

@@ -3,6 +3,7 @@
 //!
 //! `.function` and `CPUS{…}` are not part of this and are refused.
 
+mod eval;
 mod parse;
 mod pred;
 mod steps;
@@ -11,6 +12,7 @@ mod tests;
 
 use super::fault::Fault;
 use super::format::EventFormat;
+pub use eval::Record;
 pub use steps::{Next, Step};
 
 /// A condition on a record.

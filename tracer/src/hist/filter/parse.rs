@@ -1,7 +1,4 @@
 //! Parentheses, `!`, `&&` and `||` (`calc_stack`, `predicate_parse`).
-//!
-//! One habit of the kernel that is kept: an operator at the very end is
-//! forgotten, but for an `&&` that leaves an `||` before it unfinished.
 
 use super::super::trigger::is_space;
 use super::{EventFormat, Fault, Predicate, pred};
@@ -79,11 +76,10 @@ pub(super) fn parse(text: &str, format: &EventFormat) -> Result<Predicate, Fault
         }
     }
     let end = text.len();
-    if let Some(at) = open
-        && byte(at) == b'&'
-        && !level.any.is_empty()
-    {
-        return Err(Fault::new(text, at, "Nothing follows this `&&`"));
+    if let Some(at) = open {
+        return Err(
+            Fault::new(text, at, "Meaningless filter expression").help("nothing follows this")
+        );
     }
     // Every parenthesis is closed, as was checked above.
     level

@@ -113,12 +113,13 @@ pub enum Transform {
     Buckets(u64),
 }
 
-/// The exponent of the least power of two that is no less than `value`. As the
-/// kernel computes it on a 64-bit machine: 0 for 0 and for what is beyond 2^63.
+/// The exponent of the least power of two that is no less than `value`; 64 for
+/// what is beyond 2^63, negative numbers among them, and 0 for 0.
 pub fn log2(value: u64) -> u64 {
-    value
-        .checked_next_power_of_two()
-        .map_or(0, |p| u64::from(p.trailing_zeros()))
+    match value {
+        0 => 0,
+        value => u64::from(u64::BITS - (value - 1).leading_zeros()),
+    }
 }
 
 /// How a key's part is written.
@@ -214,6 +215,20 @@ impl Plan {
         let values = self.values.iter();
         let extended = values.filter(|v| v.aggregate != Aggregate::Sum);
         extended.map(|v| v.spec.clone()).collect()
+    }
+
+    /// Names as that kernel has them: before 6.3 a stack was `stacktrace`.
+    #[must_use]
+    pub fn in_words_of(mut self, major: u32, minor: u32) -> Self {
+        if (major, minor) < (6, 3) {
+            for key in self.keys.iter_mut().filter(|k| k.source == Source::Stack) {
+                key.spec = "stacktrace".to_owned();
+                if !key.name.is_empty() {
+                    key.name.clone_from(&key.spec);
+                }
+            }
+        }
+        self
     }
 
     /// The trigger in the kernel's own words, without its state:

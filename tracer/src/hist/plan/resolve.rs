@@ -235,16 +235,6 @@ impl Context<'_> {
 
     fn key(&self, term: &Term, warnings: &mut Vec<String>) -> Result<Key, Fault> {
         let mut found = self.find(term)?;
-        if term.modifier == Some(Modifier::Stacktrace) {
-            if found.field.is_some() {
-                return Err(self.fault(
-                    term.modifier_at,
-                    format!("Invalid field modifier: `{}` holds no stack", found.name),
-                ));
-            }
-            found.source = Source::Stack;
-            found.name = STACK_NAME.to_owned();
-        }
         let is_text = matches!(
             found.source,
             Source::StaticText { .. } | Source::DynText { .. }
@@ -270,6 +260,11 @@ impl Context<'_> {
             },
         };
         let computed = !matches!(found.source, Source::Stack | Source::One);
+        let stepped = matches!(term.modifier, Some(Modifier::Log2 | Modifier::Buckets(_)));
+        if stepped && !computed {
+            // The kernel looks for the name where it would be if this were computed.
+            found.name.clear();
+        }
         let transform = match term.modifier {
             Some(Modifier::Log2) if computed => Transform::Log2,
             Some(Modifier::Buckets(width)) if computed => Transform::Buckets(width),
@@ -296,6 +291,7 @@ impl Context<'_> {
         };
         let spec = match found.source {
             Source::Stack => STACK_NAME.to_owned(),
+            Source::One => spec(&found.name, term.modifier),
             _ => spec(&found.spec, term.modifier),
         };
         Ok(Key {

@@ -50,7 +50,12 @@ pub(super) fn range(key: &Key, value: &KeyValue) -> Option<(u64, u64)> {
                 None => 0,
                 Some(before) => power(before)?.checked_add(1)?,
             };
-            Some((low, power(number)?))
+            let high = if number == 64 {
+                u64::MAX
+            } else {
+                power(number)?
+            };
+            Some((low, high))
         }
         KeyForm::Buckets(width) => Some((number, number.saturating_add(width - 1))),
         _ => None,

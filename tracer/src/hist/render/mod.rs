@@ -1,5 +1,6 @@
 //! A table as the kernel's `hist` file, and in other forms.
 
+mod bars;
 mod csv;
 mod json;
 mod label;

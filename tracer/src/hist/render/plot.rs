@@ -1,7 +1,74 @@
 //! Bars for a terminal.
 
 use super::View;
+use super::bars::{Bars, Group, length};
+use crate::sink::escape::{columns as width_of, escape, shorten};
 
-pub(super) fn plot(_view: &View<'_>, _columns: usize) -> String {
-    String::new()
+/// Columns of the narrowest bar.
+const BAR_MIN: usize = 10;
+
+pub(super) fn plot(view: &View<'_>, columns: usize) -> String {
+    let bars = Bars::of(view);
+    let mut out = String::new();
+    for group in &bars.groups {
+        if !group.title.is_empty() {
+            safe(&mut out, &group.title, columns);
+            out.push('\n');
+        }
+        draw(&mut out, &bars, group, columns);
+        out.push('\n');
+    }
+    out.push_str(&format!(
+        "Hits: {}  Entries: {}  Dropped: {}\n",
+        view.table.hits,
+        view.table.rows.len(),
+        view.table.dropped
+    ));
+    out
+}
+
+/// A stranger's text, harmless and no longer than it may be.
+fn safe(out: &mut String, text: &str, room: usize) {
+    let mut escaped = String::new();
+    escape(&mut escaped, text.as_bytes());
+    shorten(out, &escaped, room);
+}
+
+fn draw(out: &mut String, bars: &Bars, group: &Group, columns: usize) {
+    let labels: Vec<String> = group
+        .bars
+        .iter()
+        .map(|bar| {
+            let mut label = String::new();
+            safe(&mut label, &bar.label, columns / 2);
+            label
+        })
+        .collect();
+    let mut axis = String::new();
+    safe(&mut axis, &bars.axis, columns / 2);
+    let wide = |texts: &[String]| texts.iter().map(|t| width_of(t)).max().unwrap_or(0);
+    let left = wide(&labels).max(width_of(&axis));
+    let numbers: Vec<String> = group.bars.iter().map(|b| b.value.to_string()).collect();
+    let middle = wide(&numbers).max(bars.measure.len());
+    // Three blanks between, and a line at each end of the bar.
+    let room = columns.saturating_sub(left + middle + 7).max(BAR_MIN);
+    let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(width_of(text)));
+    let head = format!(
+        "  {}{axis}  {}{}",
+        pad(&axis, left),
+        pad(&bars.measure, middle),
+        bars.measure
+    );
+    out.push_str(&head);
+    out.push('\n');
+    for ((bar, label), number) in group.bars.iter().zip(&labels).zip(&numbers) {
+        let filled = length(bar.value, bars.max, room);
+        out.push_str(&format!(
+            "  {}{label}  {}{number} |{}{}|\n",
+            pad(label, left),
+            pad(number, middle),
+            "#".repeat(filled),
+            " ".repeat(room - filled)
+        ));
+    }
 }

@@ -79,7 +79,11 @@ fn key(out: &mut Vec<u8>, view: &View<'_>, row: &Row) {
 
 fn part(out: &mut Vec<u8>, view: &View<'_>, key: &Key, value: &KeyValue) {
     let number = value.number();
-    put(out, format_args!("{}:", key.name));
+    let name = match key.form {
+        KeyForm::Stack => key.spec(),
+        _ => &key.name,
+    };
+    put(out, format_args!("{name}:"));
     match key.form {
         KeyForm::Decimal => put(out, format_args!(" {number:>10}")),
         KeyForm::Hex => put(out, format_args!(" {number:x}")),

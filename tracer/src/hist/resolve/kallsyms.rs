@@ -57,7 +57,7 @@ impl Kallsyms {
         Ok(symbols)
     }
 
-    /// From text such as `ffffffff81000000 T _stext` and `… t name	[module]`.
+    /// From text such as `ffffffff81000000 T _stext` and `… t name [module]`.
     ///
     /// # Errors
     /// Those of the reader.

@@ -89,15 +89,17 @@ impl Trigger {
                         "Actions such as {name} are not part of tracer's hist triggers"
                     )));
                 }
-                let what = text.split('=').next().unwrap_or_default();
-                let fault = if text.contains('=') {
-                    part.fault(format!(
-                        "`{what}` is no attribute, and variables are not part of tracer's hist triggers"
-                    ))
-                } else {
-                    part.fault(format!("`{text}` is no attribute"))
+                let (what, wanted) = match text.split_once('=') {
+                    Some((what, _)) => (what, format!("{what}=")),
+                    None => (text, text.to_owned()),
                 };
-                return Err(fault.near("attributes", what, WORDS));
+                let variables = if text.contains('=') {
+                    ", and variables are not part of tracer's hist triggers"
+                } else {
+                    ""
+                };
+                let fault = part.fault(format!("`{what}` is no attribute{variables}"));
+                return Err(fault.near("attributes", &wanted, WORDS));
             }
         }
         Ok(())

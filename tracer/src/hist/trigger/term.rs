@@ -37,8 +37,6 @@ pub enum Modifier {
     ExecName,
     /// A number as the name of a system call.
     Syscall,
-    /// A recorded stack.
-    Stacktrace,
     /// The least power of two that is no smaller.
     Log2,
     /// Steps of this width, never 0.
@@ -66,7 +64,6 @@ impl Modifier {
             Self::SymOffset => "sym-offset",
             Self::ExecName => "execname",
             Self::Syscall => "syscall",
-            Self::Stacktrace => "stacktrace",
             Self::Log2 => "log2",
             Self::Buckets(_) => "buckets",
             Self::Usecs => "usecs",
@@ -101,7 +98,7 @@ impl Modifier {
     }
 }
 
-const FOR_KEYS: [&str; 9] = [
+const FOR_KEYS: [&str; 8] = [
     "hex",
     "sym",
     "sym-offset",
@@ -110,7 +107,6 @@ const FOR_KEYS: [&str; 9] = [
     "log2",
     "buckets=N",
     "usecs",
-    "stacktrace",
 ];
 const FOR_VALUES: [&str; 8] = [
     "hex", "percent", "graph", "max", "min", "avg", "usecs", "execname",
@@ -221,7 +217,6 @@ fn modifier_of(field: &str, text: Part<'_>, known: &[&str]) -> Result<Modifier, 
             return Err(text.fault("Invalid field modifier: `.execname` is for common_pid alone"));
         }
         "syscall" => Modifier::Syscall,
-        "stacktrace" => Modifier::Stacktrace,
         "log2" => Modifier::Log2,
         "usecs" => Modifier::Usecs,
         "max" => Modifier::Max,
@@ -230,13 +225,12 @@ fn modifier_of(field: &str, text: Part<'_>, known: &[&str]) -> Result<Modifier, 
         other if other.starts_with("bucket") => {
             let width = text.from("bucket".len());
             let width = width.strip_prefix("s").unwrap_or(width);
-            let number = width
-                .strip_prefix("=")
-                .and_then(|w| number::unsigned(w.text));
-            match number {
+            let number = width.strip_prefix("=");
+            match number.and_then(|n| number::unsigned(n.text)) {
                 Some(number) if number > 0 => Modifier::Buckets(number),
                 _ => {
-                    return Err(width
+                    return Err(number
+                        .unwrap_or(width)
                         .fault("Invalid field modifier: buckets have a width")
                         .help("as in `buckets=10`; it is at least 1"));
                 }

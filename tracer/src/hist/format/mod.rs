@@ -4,6 +4,9 @@
 //! Read tolerantly: a line that is not understood is left out. What is left
 //! out cannot be named in a trigger.
 
+#[cfg(test)]
+mod tests;
+
 /// What the kernel takes a member for (`FILTER_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -118,7 +121,7 @@ impl Field {
         matches!(self.size, 1 | 2 | 4 | 8)
     }
 
-    /// `	field:char comm[16];	offset:8;	size:16;	signed:0;`
+    /// `field:char comm[16]; offset:8; size:16; signed:0;`
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.trim().split(';').map(str::trim);
         let declared = parts.next()?.strip_prefix("field:")?;
