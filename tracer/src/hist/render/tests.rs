@@ -243,7 +243,7 @@ proptest! {
         ];
         let rows = numbers.iter().map(|(a, b, c)| {
             let keys = match kind {
-                3 => vec![KeyValue::Task { number: *a, comm: b.to_ne_bytes().to_vec() }],
+                3 => vec![KeyValue::Task { number: *a, comm: b.to_string().into_bytes() }],
                 5 => vec![KeyValue::Stack(vec![*a, *b])],
                 _ => vec![KeyValue::Number(*a), KeyValue::Number(*b)],
             };

@@ -120,8 +120,16 @@ impl Kallsyms {
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let after = self.entries.partition_point(|e| e.address <= address);
         let entry = self.entries.get(after.checked_sub(1)?)?;
-        // Nothing of the kernel lies behind its last symbol for certain.
-        let end = self.entries.get(after)?.address;
+        // The last symbol of the kernel or of a module reaches to the end of its page.
+        let page = (entry.address | 0xfff).saturating_add(1);
+        let end = match self.entries.get(after) {
+            Some(next) if next.module == entry.module => next.address,
+            Some(next) => next.address.min(page),
+            None => page,
+        };
+        if address >= end {
+            return None;
+        }
         let start = entry.name as usize;
         Some(Symbol {
             name: self.text.get(start..start + usize::from(entry.length))?,
@@ -163,6 +171,9 @@ ffffffffc0000200 t bpf_prog_1\t[bpf]
             (found.name, found.module),
             ("first_in_module", Some("ext4"))
         );
+        // Between the kernel's end and the first module there is nothing.
+        assert_eq!(symbols.find(0xffff_ffff_8100_0fff).unwrap().name, "other");
+        assert_eq!(symbols.find(0xffff_ffff_8100_1000), None);
         assert_eq!(symbols.find(5), None);
         assert_eq!(symbols.find(u64::MAX), None);
     }
