@@ -129,7 +129,7 @@ pub fn with_totals<T: 'static, const SHORT: usize>(
     tid: u32,
     flags: u8,
 ) {
-    const { assert!(SHORT == head::<T>() + TOTALS / 2 && TOTALS % 2 == 0) };
+    const { assert!(SHORT == head::<T>() + TOTALS / 2 && TOTALS.is_multiple_of(2)) };
     let (from, head) = (from.cast::<u64>(), head::<T>());
     // SAFETY: `from` is a T and the entry as long as its type, which the caller is the
     // only one to have. Volatile: for a copy of bytes the compiler would call a loop.

@@ -215,7 +215,7 @@ impl Read {
     #[inline(always)]
     unsafe fn fill(&self, to: *mut ExecRecord) {
         const WORDS: usize = size_of::<ExecRecord>() / 8;
-        const _: () = assert!(size_of::<ExecRecord>() % 8 == 0);
+        const _: () = assert!(size_of::<ExecRecord>().is_multiple_of(8));
         // SAFETY: the caller gives a record that is reserved; both are of so many words.
         unsafe {
             let from = (&raw const (*self.s).exec).cast::<u64>();
