@@ -8,6 +8,7 @@ use tracer::cmd;
 use tracer::sys::signals;
 
 fn main() -> ExitCode {
+    return_large_memory();
     signals::outlive_file_size_limit();
     let invocation = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
@@ -59,4 +60,12 @@ fn log_if(debug: bool) {
             .filter_module("aya_obj", log::LevelFilter::Info)
             .init();
     }
+}
+
+/// What is large goes back to the system when it is freed: outputs hold much after a
+/// storm, and little for months after it. By default malloc keeps ever larger pieces.
+fn return_large_memory() {
+    const THRESHOLD: libc::c_int = 128 << 10;
+    // SAFETY: no other thread runs yet. A refusal changes nothing.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, THRESHOLD) };
 }

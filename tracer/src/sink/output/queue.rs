@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// look at the backlog, and the rule when a long tree is written at the end.
 const LIMIT: usize = 64 * 1024 * 1024;
 /// Empty chunks kept for reuse.
-const SPARE: usize = 4;
+const SPARE: usize = 8;
 
 /// What travels: whole records.
 pub trait Chunk: Send + Sized + 'static {
