@@ -3,19 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use serde_json::{Map, Value};
 
 use super::fields::Disagreement;
 use super::kind::Kind;
-use super::last_thread::{LAST_OF_SEVERAL, LastThreads};
+use super::last_thread::LastThreads;
 use super::lives::NONE;
 use super::side::{Entry, Losses, Side};
 use super::tree::{Parents, descendants};
-
-/// A leader that ends before its threads.
-const LAST_THREAD: &str =
-    "leaders that ended before their threads: ptrace learns of their end with that of the process";
 
 /// A thread that was killed before it could tell of what it had created.
 const CREATOR: &str = "threads that were killed while they created a process: ptrace is not told which of their process it was";
@@ -41,8 +37,6 @@ pub struct Absence<'a> {
     kthreads_there: bool,
     /// Threads whose creation has a record here.
     created: FxHashSet<(u32, u32)>,
-    /// The thread with which each process ended there.
-    last_there: FxHashMap<u32, u32>,
     last_threads: &'a LastThreads,
 }
 
@@ -63,7 +57,6 @@ impl<'a> Absence<'a> {
         let root_here = root(here, class_here);
         let narrower = there.root.is_some() && root_there != root_here;
         let threads = here.entries.iter().filter(|e| e.kind == Kind::Thread);
-        let exits = there.entries.iter().filter(|e| e.kind == Kind::Exit);
         Self {
             here,
             there,
@@ -72,7 +65,6 @@ impl<'a> Absence<'a> {
             root_there,
             kinds_there: there.entries.iter().map(|e| e.kind).collect(),
             kthreads_there: there.lives.iter().any(|l| l.kthread),
-            last_there: exits.map(|e| (class_there(e.life), e.tid)).collect(),
             created: threads.map(|e| (class_here(e.life), e.sub)).collect(),
             last_threads,
         }
@@ -120,17 +112,11 @@ impl<'a> Absence<'a> {
         if ts > end {
             return Some(format!("after the end of {there}"));
         }
-        if entry.kind == Kind::ThreadExit && self.last_threads.is_one(class, entry.sub) {
-            return Some(LAST_OF_SEVERAL.to_owned());
-        }
         let leader = entry.sub == life.id.pid;
         if entry.kind == Kind::ThreadExit
-            && [self.here, self.there]
-                .iter()
-                .any(|s| s.backend == "ptrace")
-            && (leader || self.last_there.get(&class) == Some(&entry.sub))
+            && let Some(why) = self.last_threads.why_alone(class, entry.sub, leader)
         {
-            return Some(LAST_THREAD.to_owned());
+            return Some(why.to_owned());
         }
         if entry.kind == Kind::ThreadExit && !leader && !self.created.contains(&(class, entry.sub))
         {
@@ -181,7 +167,6 @@ impl Opinion<'_> {
         let ptrace = sides.iter().filter(|s| s.0.backend == "ptrace");
         for (_, own, other, value) in ptrace {
             match (kind, member.member.as_str()) {
-                (Kind::Exit, "tid") => return Some(LAST_THREAD),
                 (Kind::Fork, "tid") if Some(*value) == own.get("pid") => return Some(CREATOR),
                 (Kind::Exit | Kind::Process, "ppid" | "parent_start")
                     if self.orphan && is_orphan(other) && !is_orphan(own) =>
@@ -197,8 +182,9 @@ impl Opinion<'_> {
             }
         }
         let last = self.last_threads;
-        if last.explains(self.class, kind, &member.member, &member.a, &member.b) {
-            return Some(LAST_OF_SEVERAL);
+        let why = last.why(self.class, kind, &member.member, &member.a, &member.b);
+        if why.is_some() {
+            return why;
         }
         let ftrace = sides.iter().filter(|s| s.0.backend == "ftrace");
         for (_, own, other, value) in ftrace {

@@ -62,7 +62,11 @@ pub fn compare(a: Side, mut b: Side, tolerance: u64) -> Comparison {
     let copies = are_copies(&a, &b);
     let lives = lives::matched(&a, &b);
     let (of_a, of_b) = (|life| lives.of_a(life), |life| lives.of_b(life));
-    let last_threads = LastThreads::find(&a, &b, &of_a, &of_b, tolerance);
+    let last_threads = if copies {
+        LastThreads::default()
+    } else {
+        LastThreads::find(&a, &b, &of_a, &of_b, tolerance)
+    };
     let apart = if copies { 0 } else { tolerance };
     let mut rows = pair::pair(&a, &b, &lives, &last_threads, apart, copies);
     rows.sort_by_key(|row| when(&a, &b, row));

@@ -66,10 +66,13 @@ pub fn pair(
         within(of_a, of_b, tolerance, &mut out);
     }
     // That these are alone is known to be right.
-    let settled =
-        |e: &Entry, class| e.kind == Kind::ThreadExit && last_threads.is_one(class, e.sub);
-    let open_a = |e: &Entry| !settled(e, lives.of_a(e.life));
-    let open_b = |e: &Entry| !settled(e, lives.of_b(e.life));
+    let open = |side: &Side, e: &Entry, class| {
+        let life = side.lives.get(e.life as usize);
+        let leader = life.is_some_and(|l| l.id.pid == e.sub);
+        e.kind != Kind::ThreadExit || last_threads.why_alone(class, e.sub, leader).is_none()
+    };
+    let open_a = |e: &Entry| open(a, e, lives.of_a(e.life));
+    let open_b = |e: &Entry| open(b, e, lives.of_b(e.life));
     altered(a, b, &open_a, &open_b, copies, &mut out);
     out
 }
