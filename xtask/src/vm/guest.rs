@@ -38,8 +38,8 @@ pub struct Outcome {
 }
 
 impl Machine<'_> {
-    /// Runs the guest to its end; its output is passed on to stdout line by line.
-    pub fn run(&self) -> Result<Outcome> {
+    /// Runs the guest to its end; its output goes to `show` line by line.
+    pub fn run(&self, show: &mut dyn FnMut(&str)) -> Result<Outcome> {
         let mut initramfs = tempfile::tempfile().context("cannot make a temporary file")?;
         initramfs
             .write_all(self.initramfs)
@@ -99,7 +99,7 @@ impl Machine<'_> {
                 }
             }
         });
-        let outcome = self.follow(&lines);
+        let outcome = self.follow(&lines, show);
         // Whatever the reason for being here, the guest has nothing more to say.
         let _ = child.kill();
         child.wait().context("cannot wait for qemu")?;
@@ -110,7 +110,11 @@ impl Machine<'_> {
         outcome.with_context(|| format!("kernel {} in qemu", self.kernel.display()))
     }
 
-    fn follow(&self, lines: &mpsc::Receiver<String>) -> Result<Outcome> {
+    fn follow(
+        &self,
+        lines: &mpsc::Receiver<String>,
+        show: &mut dyn FnMut(&str),
+    ) -> Result<Outcome> {
         let mut summary = Summary::default();
         let mut deadline = Instant::now() + BOOT;
         let mut last = String::new();
@@ -146,7 +150,7 @@ impl Machine<'_> {
                 return Ok(Outcome { status, summary });
             } else {
                 summary.add_line(&line);
-                println!("{line}");
+                show(&line);
                 // After a panic the kernel prints a trace, which says less.
                 if !line.trim().is_empty() && !last.contains(PANIC) {
                     last = line;

@@ -4,7 +4,12 @@ mod cpio;
 mod guest;
 mod payload;
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -98,22 +103,27 @@ fn run(args: &Args) -> Result<Outcome> {
         [] => vec!["6.1".to_owned(), "6.12".to_owned()],
         some => some.to_vec(),
     };
-    let mut total = Outcome {
-        status: 0,
-        summary: Summary::default(),
-    };
-    let mut closing = Vec::new();
-    for kernel in &kernels {
-        let image = setup::vm::kernel(kernel)?;
+    let images = kernels
+        .iter()
+        .map(|kernel| setup::vm::kernel(kernel))
+        .collect::<Result<Vec<_>>>()?;
+    let outcomes = side_by_side(&images, |image, show| {
         eprintln!("xtask: booting {}", image.display());
         let machine = Machine {
-            kernel: Path::new(&image),
+            kernel: image,
             initramfs: &initramfs,
             accelerator,
             memory_mib: args.memory,
             timeout: Duration::from_secs(args.timeout),
         };
-        let outcome = machine.run()?;
+        machine.run(show)
+    })?;
+    let mut total = Outcome {
+        status: 0,
+        summary: Summary::default(),
+    };
+    let mut closing = Vec::new();
+    for (kernel, outcome) in kernels.iter().zip(outcomes) {
         if args.command.is_empty() && outcome.summary == Summary::default() {
             bail!("no test ran on kernel {kernel}");
         }
@@ -130,6 +140,39 @@ fn run(args: &Args) -> Result<Outcome> {
         println!("{}", closing.join("\n"));
     }
     Ok(total)
+}
+
+/// Runs all guests at once: an emulated one keeps a single CPU busy. The first one's
+/// output is shown as it comes, that of the others in one piece.
+fn side_by_side(
+    images: &[PathBuf],
+    run: impl Fn(&Path, &mut dyn FnMut(&str)) -> Result<Outcome> + Sync,
+) -> Result<Vec<Outcome>> {
+    let Some((first, others)) = images.split_first() else {
+        return Ok(Vec::new());
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = others
+            .iter()
+            .map(|image| {
+                let run = &run;
+                scope.spawn(move || {
+                    let mut lines = Vec::new();
+                    let outcome = run(image, &mut |line| lines.push(line.to_owned()));
+                    (lines, outcome)
+                })
+            })
+            .collect();
+        let mut outcomes = vec![run(first, &mut |line| println!("{line}"))];
+        for other in others {
+            let Ok((lines, outcome)) = other.join() else {
+                bail!("a thread that runs a guest panicked");
+            };
+            println!("{}", lines.join("\n"));
+            outcomes.push(outcome);
+        }
+        outcomes.into_iter().collect()
+    })
 }
 
 /// The guest's shell script for a command.
