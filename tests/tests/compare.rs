@@ -30,9 +30,7 @@ fn agree(with: &str, command: &[OsString]) -> Value {
 /// of them is explained; what it missed altogether it has counted.
 #[test]
 fn processes_that_are_killed_while_they_create_others() {
-    // In an emulated guest of Linux 6.1 ptrace lacked the end of one such thread,
-    // which is not explained yet.
-    require!(bpf, full_system);
+    require!(bpf);
     for with in ["ebpf,ptrace", "ebpf,ftrace"] {
         let trace = Trace::bare().options(["compare", "--json", "--with", with, "-o"]);
         let path = trace.path("report");

@@ -35,6 +35,10 @@ pub struct Absence<'a> {
     root_there: u32,
     kinds_there: FxHashSet<Kind>,
     kthreads_there: bool,
+    /// When the command ended, and the processes that had ended there by the end: what
+    /// the command leaves behind is followed for a moment only.
+    command_end: Option<u64>,
+    ended_there: FxHashSet<u32>,
     /// Threads whose creation has a record here.
     created: FxHashSet<(u32, u32)>,
     last_threads: &'a LastThreads,
@@ -57,6 +61,9 @@ impl<'a> Absence<'a> {
         let root_here = root(here, class_here);
         let narrower = there.root.is_some() && root_there != root_here;
         let threads = here.entries.iter().filter(|e| e.kind == Kind::Thread);
+        let mut exits = here.entries.iter().filter(|e| e.kind == Kind::Exit);
+        let command_end = exits.find(|e| root_here != NONE && class_here(e.life) == root_here);
+        let exits = there.entries.iter().filter(|e| e.kind == Kind::Exit);
         Self {
             here,
             there,
@@ -65,6 +72,8 @@ impl<'a> Absence<'a> {
             root_there,
             kinds_there: there.entries.iter().map(|e| e.kind).collect(),
             kthreads_there: there.lives.iter().any(|l| l.kthread),
+            command_end: command_end.map(|e| e.ts),
+            ended_there: exits.map(|e| class_there(e.life)).collect(),
             created: threads.map(|e| (class_here(e.life), e.sub)).collect(),
             last_threads,
         }
@@ -109,7 +118,8 @@ impl<'a> Absence<'a> {
         if ts < begin {
             return Some(format!("before {there} began"));
         }
-        if ts > end {
+        let left_behind = self.command_end.is_some_and(|end| ts > end);
+        if ts > end || left_behind && !self.ended_there.contains(&class) {
             return Some(format!("after the end of {there}"));
         }
         let leader = entry.sub == life.id.pid;

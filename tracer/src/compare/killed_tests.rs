@@ -54,3 +54,18 @@ fn what_it_is_told_is() {
         assert_eq!(report.verdict, Verdict::Different, "{report:#?}");
     }
 }
+
+#[test]
+fn what_the_command_leaves_behind_may_end_after_the_recording() {
+    let without_end = |ts: &str| {
+        let [a, b] = ["ebpf", "ptrace"].map(|source| -> Vec<String> {
+            let lines = killed(source, 12, 1, 0).into_iter();
+            lines.map(|l| l.replace(":6000,", ts)).collect()
+        });
+        let b: Vec<String> = b.into_iter().filter(|l| !l.contains(ts)).collect();
+        report(&a, &b).verdict
+    };
+    assert_eq!(without_end(":6000,"), Verdict::Equal);
+    // Before the command's own end.
+    assert_eq!(without_end(":4500,"), Verdict::Different);
+}

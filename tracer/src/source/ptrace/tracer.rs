@@ -197,10 +197,13 @@ impl Tracer {
 
     fn drain(&mut self) {
         let until = Instant::now() + DRAIN;
-        while Instant::now() < until
-            && let Ok(Some((tid, ended))) = call::peek(false)
-        {
-            self.take(tid, ended);
+        while Instant::now() < until {
+            match call::peek(false) {
+                Ok(Some((tid, ended))) => self.take(tid, ended),
+                // What has passed its exit stop ends at once.
+                Ok(None) if self.tasks.values().any(|t| t.exiting) => thread::sleep(PAUSE),
+                _ => break,
+            }
         }
         self.resolve();
         self.find_untraced();
