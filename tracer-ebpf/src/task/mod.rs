@@ -19,6 +19,14 @@ use tracer_common::tracked::{Acc, Key};
 
 use crate::globals::{config, has, offset};
 
+mod cgroup;
+mod members;
+mod mm;
+mod signal;
+
+pub use members::{Cgroup, Cred, Mm, Signal, Task};
+pub use members::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER};
+
 /// A `T` at `base + off`, through the verifier's typed load.
 #[inline(always)]
 pub unsafe fn load<T: Copy>(base: *const u8, off: u32) -> T {
@@ -55,117 +63,6 @@ pub fn filename(bprm: *const u8) -> *const u8 {
     // SAFETY: as load().
     unsafe { load(bprm, offset!(bprm_filename)) }
 }
-
-macro_rules! pointer_types {
-    ($($(#[$doc:meta])* $name:ident)*) => {
-        $($(#[$doc])* #[derive(Clone, Copy)] pub struct $name(pub *const u8);)*
-    };
-}
-
-pointer_types! {
-    /// `struct task_struct *`
-    Task
-    /// `struct signal_struct *`
-    Signal
-    /// `struct mm_struct *`
-    Mm
-    /// `const struct cred *`
-    Cred
-    /// `struct cgroup *` of the v2 hierarchy; read with [`peek`].
-    Cgroup
-}
-
-/// Bits of `task_struct::flags`.
-pub const PF_KTHREAD: u32 = 0x0020_0000;
-pub const PF_IO_WORKER: u32 = 0x10;
-pub const PF_USER_WORKER: u32 = 0x4000;
-
-/// `enum pid_type`.
-const PIDTYPE_PGID: u32 = 2;
-const PIDTYPE_SID: u32 = 3;
-
-macro_rules! members {
-    ($owner:ident { $($fn:ident: $ty:ty = $off:ident;)* }) => {
-        impl $owner {
-            $(#[inline(always)]
-            pub fn $fn(self) -> $ty {
-                // SAFETY: as load().
-                unsafe { load(self.0, offset!($off)) }
-            })*
-        }
-    };
-}
-
-macro_rules! optional_members {
-    ($owner:ident { $($fn:ident = $off:ident;)* }) => {
-        impl $owner {
-            $(#[inline(always)]
-            pub fn $fn(self) -> u64 {
-                // SAFETY: as load_u64().
-                unsafe { load_u64(self.0, offset!($off)) }
-            })*
-        }
-    };
-}
-
-members!(Task {
-    pid: u32 = task_pid;
-    tgid: u32 = task_tgid;
-    start: u64 = task_start;
-    flags: u32 = task_flags;
-    exit_code: u32 = task_exit_code;
-    utime: u64 = task_utime;
-    stime: u64 = task_stime;
-    runtime: u64 = task_runtime;
-    minflt: u64 = task_min_flt;
-    majflt: u64 = task_maj_flt;
-    nvcsw: u64 = task_nvcsw;
-    nivcsw: u64 = task_nivcsw;
-});
-
-optional_members!(Task {
-    rchar = task_ioac_rchar;
-    wchar = task_ioac_wchar;
-    read_bytes = task_ioac_read_bytes;
-    write_bytes = task_ioac_write_bytes;
-    cancelled_write_bytes = task_ioac_cancelled;
-    run_delay = task_run_delay;
-});
-
-members!(Signal {
-    flags: u32 = signal_flags;
-    live: u32 = signal_live;
-    group_exit_code: u32 = signal_group_exit_code;
-    utime: u64 = signal_utime;
-    stime: u64 = signal_stime;
-    runtime: u64 = signal_runtime;
-    minflt: u64 = signal_min_flt;
-    majflt: u64 = signal_maj_flt;
-    nvcsw: u64 = signal_nvcsw;
-    nivcsw: u64 = signal_nivcsw;
-});
-
-optional_members!(Signal {
-    prev_utime = signal_prev_utime;
-    prev_stime = signal_prev_stime;
-    inblock = signal_inblock;
-    oublock = signal_oublock;
-    maxrss = signal_maxrss;
-});
-
-members!(Cred {
-    uid: u32 = cred_uid;
-    gid: u32 = cred_gid;
-    euid: u32 = cred_euid;
-    egid: u32 = cred_egid;
-});
-
-members!(Mm {
-    arg_start: u64 = mm_arg_start;
-    arg_end: u64 = mm_arg_end;
-    env_start: u64 = mm_env_start;
-    env_end: u64 = mm_env_end;
-});
 
 /// A task and what hangs on it.
 ///
@@ -361,20 +258,6 @@ impl Task {
         delays != NONE && unsafe { peek::<usize>(self.0.add(delays as usize)) } != 0
     }
 
-    /// Its group in the hierarchy of cgroup v2.
-    #[inline(always)]
-    pub fn cgroup(self) -> Cgroup {
-        let (cgroups, group) = (offset!(task_cgroups), offset!(css_set_cgroup));
-        if cgroups == NONE || group == NONE {
-            return Cgroup(core::ptr::null());
-        }
-        // SAFETY: peek() reads nothing that is not readable.
-        unsafe {
-            let set: usize = peek(self.0.add(cgroups as usize));
-            Cgroup(peek::<usize>((set as *const u8).wrapping_add(group as usize)) as *const u8)
-        }
-    }
-
     /// Pid in the innermost PID namespace, 0 where that is the initial one.
     #[inline(always)]
     pub fn ns_pid(self) -> u32 {
@@ -466,20 +349,6 @@ impl Task {
         }
     }
 
-    /// Asks for the cache line that bpf_get_current_cgroup_id() reads: all processes
-    /// of a group count themselves in it, so it is with another processor often.
-    #[inline(always)]
-    pub fn prefetch_cgroup(self) {
-        let (cgroups, group) = (offset!(task_cgroups), offset!(css_set_cgroup));
-        if cgroups != NONE && group != NONE {
-            // SAFETY: as load().
-            unsafe {
-                let set: *const u8 = load(self.0, cgroups);
-                load::<usize>(set, group);
-            }
-        }
-    }
-
     /// As [`Self::key`], with the leader at hand.
     #[inline(always)]
     pub fn key_with(self, leader: Self) -> Key {
@@ -508,136 +377,5 @@ impl Task {
         }
         // SAFETY: as load().
         unsafe { load(self.0, off) }
-    }
-}
-
-impl Cgroup {
-    /// The id by which user space knows it; 0 where this kernel does not tell.
-    #[inline(always)]
-    pub fn id(self) -> u64 {
-        let (kn, id) = (offset!(cgroup_kn), offset!(kernfs_id));
-        if kn == NONE || id == NONE {
-            return 0;
-        }
-        // SAFETY: peek() reads nothing that is not readable.
-        unsafe {
-            let kn: usize = peek(self.0.wrapping_add(kn as usize));
-            peek((kn as *const u8).wrapping_add(id as usize))
-        }
-    }
-
-    /// Its depth; the root's is 0.
-    #[inline(always)]
-    pub fn level(self) -> i32 {
-        let off = offset!(cgroup_level);
-        if off == NONE {
-            return -1;
-        }
-        // SAFETY: peek() reads nothing that is not readable.
-        unsafe { peek(self.0.wrapping_add(off as usize)) }
-    }
-
-    /// The group above it at `level`, which must not be below its own.
-    #[inline(always)]
-    pub fn ancestor(self, level: i32) -> Self {
-        let off = offset!(cgroup_ancestors);
-        if off == NONE {
-            return Self(core::ptr::null());
-        }
-        let at = self.0.wrapping_add(off as usize + 8 * level as usize);
-        // SAFETY: peek() reads nothing that is not readable.
-        Self(unsafe { peek::<usize>(at) } as *const u8)
-    }
-}
-
-impl Signal {
-    /// Asks for the cache lines of the sums, see [`Task::prefetch`].
-    #[inline(always)]
-    pub fn prefetch(self) {
-        self.utime();
-        self.prev_stime();
-        self.nivcsw();
-        self.oublock();
-        self.runtime();
-    }
-
-    /// Threads that have not been released, 0 where this kernel does not tell.
-    #[inline(always)]
-    pub fn nr_threads(self) -> u32 {
-        let off = offset!(signal_nr_threads);
-        if off == NONE {
-            return 0;
-        }
-        // SAFETY: as load().
-        unsafe { load(self.0, off) }
-    }
-
-    #[inline(always)]
-    fn pid_nr(self, kind: u32) -> u32 {
-        let (pids, numbers, nr) = (offset!(signal_pids), offset!(pid_numbers), offset!(upid_nr));
-        if pids == NONE || numbers == NONE || nr == NONE {
-            return 0;
-        }
-        // SAFETY: as load(). The first number is that of the initial namespace.
-        unsafe {
-            let pid: *const u8 = load(self.0, pids + kind * 8);
-            load(pid, numbers + nr)
-        }
-    }
-
-    #[inline(always)]
-    pub fn pgid(self) -> u32 {
-        self.pid_nr(PIDTYPE_PGID)
-    }
-
-    #[inline(always)]
-    pub fn sid(self) -> u32 {
-        self.pid_nr(PIDTYPE_SID)
-    }
-
-    /// `tty_struct::name` of the controlling terminal, cut to 16 bytes.
-    #[inline(always)]
-    pub fn tty(self) -> [u8; 16] {
-        let (tty, name) = (offset!(signal_tty), offset!(tty_name));
-        if tty == NONE || name == NONE {
-            return [0; 16];
-        }
-        // Without a terminal the loads give zeroes.
-        // SAFETY: as load(); both types are 16 bytes of integers.
-        unsafe {
-            let tty: *const u8 = load(self.0, tty);
-            let halves: [u64; 2] = [load(tty, name), load(tty, name + 8)];
-            core::mem::transmute(halves)
-        }
-    }
-}
-
-impl Mm {
-    /// Peak of the resident set, pages: as get_mm_hiwater_rss() of
-    /// include/linux/mm.h, with the same approximate counters that the kernel
-    /// itself takes there (percpu_counter_read_positive). Only for kernels
-    /// whose exit tracepoint still has the mm (6.16 and later); the counters
-    /// were of another kind before 6.2.
-    #[inline(always)]
-    pub fn peak_rss(self) -> u64 {
-        let (hiwater, stat, count) = (
-            offset!(mm_hiwater_rss),
-            offset!(mm_rss_stat),
-            offset!(percpu_counter_count),
-        );
-        if hiwater == NONE || stat == NONE || count == NONE {
-            return 0;
-        }
-        let mut rss = 0;
-        // MM_FILEPAGES, MM_ANONPAGES, MM_SHMEMPAGES; MM_SWAPENTS (2) is not resident.
-        for index in [0, 1, 3] {
-            let at = stat + index * config!(percpu_counter_size) + count;
-            // SAFETY: as load().
-            let v: i64 = unsafe { load(self.0, at) };
-            rss += v.max(0) as u64;
-        }
-        // SAFETY: as load().
-        let peak: u64 = unsafe { load(self.0, hiwater) };
-        peak.max(rss)
     }
 }
