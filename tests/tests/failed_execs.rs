@@ -64,3 +64,27 @@ fn what_cannot_be_read_is_not_called_whole() {
     assert_eq!(no_path.text("argv_state"), "full");
     assert_eq!(no_path.list("argv"), [b"one"]);
 }
+
+#[test]
+fn those_of_32_bit_system_calls_are_seen() {
+    require!(ebpf_is_tested);
+    let outcome = Trace::fixture("failexec32", [""; 0])
+        .option("--failed-execs")
+        .run()
+        .expect_code(0);
+    if outcome.stdout().contains("NONE") {
+        eprintln!("skipped: those_of_32_bit_system_calls_are_seen: this kernel has none");
+        return;
+    }
+    assert_eq!(outcome.stdout(), "FAILED 2\nFAILED 2\n");
+    let capture = outcome.capture();
+    let failed: Vec<_> = capture.of("exec_failed").collect();
+    assert_eq!(failed.len(), 2, "{failed:#?}");
+    for failed in failed {
+        assert_eq!(failed.num("errno"), 2);
+        assert_eq!(failed.text("filename"), "/no/such/file");
+        let argv = [&b"/no/such/file"[..], b"two words"];
+        assert_eq!(failed.list("argv"), argv);
+        assert_eq!(failed.text("argv_state"), "full");
+    }
+}

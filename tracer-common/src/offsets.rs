@@ -122,8 +122,10 @@ offsets! {
     upid_ns = "upid" . "ns", optional;
     pidns_inum = "pid_namespace" . "ns.inum", optional;
     regs_nr = "pt_regs" . "orig_ax", optional;
-    regs_arg0 = "pt_regs" . "di", optional;
-    regs_arg1 = "pt_regs" . "si", optional;
-    regs_arg2 = "pt_regs" . "dx", optional;
+    regs_bx = "pt_regs" . "bx", optional;
+    regs_cx = "pt_regs" . "cx", optional;
+    regs_dx = "pt_regs" . "dx", optional;
+    regs_si = "pt_regs" . "si", optional;
+    regs_di = "pt_regs" . "di", optional;
     siginfo_code = "kernel_siginfo" . "si_code", optional;
 }

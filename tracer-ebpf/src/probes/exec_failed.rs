@@ -16,7 +16,10 @@ use crate::tracked;
 /// x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const NR_EXECVE: u64 = 59;
 const NR_EXECVEAT: u64 = 322;
-/// `TS_COMPAT`: a 32-bit system call, whose numbers are others.
+/// Those of 32-bit system calls (arch/x86/entry/syscalls/syscall_32.tbl).
+const NR_EXECVE_32: u64 = 11;
+const NR_EXECVEAT_32: u64 = 358;
+/// `TS_COMPAT` of `thread_info::status`: a 32-bit system call.
 const TS_COMPAT: u32 = 2;
 
 const FILENAME_ROOM: usize = 256;
@@ -33,23 +36,25 @@ pub fn sys_exit(ctx: &BtfTracePointContext) {
     }
     let regs: *const u8 = ctx.arg(0);
     let nr = register(regs, offset!(regs_nr));
-    let (filename, argv) = match nr {
-        NR_EXECVE => (
-            register(regs, offset!(regs_arg0)),
-            register(regs, offset!(regs_arg1)),
-        ),
-        NR_EXECVEAT => (
-            register(regs, offset!(regs_arg1)),
-            register(regs, offset!(regs_arg2)),
-        ),
-        _ => return,
-    };
+    // Seldom passed: so the other calls are not asked for their width.
+    if !matches!(nr, NR_EXECVE | NR_EXECVEAT | NR_EXECVE_32 | NR_EXECVEAT_32) {
+        return;
+    }
     let task = Task::current();
     let status = offset!(task_thread_info_status);
     // SAFETY: peek() reads nothing that is not readable.
-    if status != NONE && unsafe { peek::<u32>(task.0.add(status as usize)) } & TS_COMPAT != 0 {
-        return;
-    }
+    let compat =
+        status != NONE && unsafe { peek::<u32>(task.0.add(status as usize)) } & TS_COMPAT != 0;
+    let (bx, cx, dx) = (offset!(regs_bx), offset!(regs_cx), offset!(regs_dx));
+    let (di, si) = (offset!(regs_di), offset!(regs_si));
+    let (filename, argv) = match (nr, compat) {
+        (NR_EXECVE, false) => (di, si),
+        (NR_EXECVEAT, false) => (si, dx),
+        (NR_EXECVE_32, true) => (bx, cx),
+        (NR_EXECVEAT_32, true) => (cx, dx),
+        _ => return,
+    };
+    let (filename, argv) = (register(regs, filename), register(regs, argv));
     let key = task.key();
     if !tracked::is_wanted(&key) {
         return;
@@ -63,7 +68,7 @@ pub fn sys_exit(ctx: &BtfTracePointContext) {
         (*r).comm = task.comm();
         (*r).errno = (-result) as u32;
         (*r)._pad = [0; 5];
-        text(r, filename, argv)
+        text(r, filename, argv, if compat { 4 } else { 8 })
     };
     entry.set_flags(text_flags);
     entry.submit();
@@ -78,10 +83,10 @@ fn register(regs: *const u8, off: u32) -> u64 {
     unsafe { peek(regs.add(off as usize)) }
 }
 
-/// Fills in `text` and the lengths that belong to it. Returns what could not be
-/// read, or not whole, as flags.
+/// Fills in `text` and the lengths that belong to it; a pointer of the caller is `width`
+/// bytes wide. Returns what could not be read, or not whole, as flags.
 #[inline(always)]
-unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) -> u8 {
+unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64, width: u32) -> u8 {
     // SAFETY: `text` is FAILED_TEXT long and each offset is bounded by it.
     unsafe {
         let text = (&raw mut (*r).text).cast::<u8>();
@@ -101,8 +106,8 @@ unsafe fn text(r: *mut ExecFailedRecord, filename: u64, argv: u64) -> u8 {
             let mut pointer = 0u64;
             let unreadable = bpf_probe_read_user(
                 (&raw mut pointer).cast(),
-                8,
-                argv.wrapping_add(i as u64 * 8) as *const _,
+                width,
+                argv.wrapping_add(i as u64 * u64::from(width)) as *const _,
             ) != 0;
             if pointer == 0 {
                 // Linux takes no vector for an empty one. A failed read leaves
