@@ -1,10 +1,12 @@
 //! Runs `tracer hist` and reads its table.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::run::Running;
+use crate::truth::number_after;
 use crate::{Outcome, Trace, fixture};
 
 /// `tracer hist ARGS -- FIXTURE ARGS`
@@ -40,4 +42,29 @@ pub fn has_triggers() -> Result<(), String> {
         true => Ok(()),
         false => Err("this kernel has no hist triggers".to_owned()),
     }
+}
+
+/// Starts `tracer hist ARGS` without a command, and waits until it counts.
+pub fn counting<'a>(args: impl IntoIterator<Item = &'a str>) -> Running {
+    let trace = Trace::bare().without_capture().option("hist");
+    await_counting(trace.options(args).start())
+}
+
+/// Waits until a `tracer hist` counts: it listens from then on.
+pub fn await_counting(mut running: Running) -> Running {
+    let socket = socket(running.pid());
+    running.await_condition("beginning of the counting", |_| socket.exists());
+    running
+}
+
+/// Where a running one listens.
+pub fn socket(pid: i32) -> PathBuf {
+    format!("/run/tracer/hist-{pid}.sock").into()
+}
+
+/// `hitcount` of the row with this key, 0 without one, in the text of a table.
+pub fn count_of(text: &str, comm: &str) -> u64 {
+    let begin = format!("{{ comm: {comm} ");
+    let row = text.lines().find(|line| line.starts_with(&begin));
+    row.map_or(0, |row| number_after(row, "hitcount:"))
 }

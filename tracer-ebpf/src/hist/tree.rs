@@ -137,10 +137,7 @@ pub fn process_fork(parent: *const u8, child: *const u8) {
         )
     };
     if pid == tgid && (is_in_tree(&key(parent)) || is_root()) {
-        let mut child_key = key(child);
-        // A new process leads itself; its leader is not read again.
-        child_key.tgid = tgid;
-        add(&child_key);
+        add(&key(child));
     }
 }
 

@@ -45,7 +45,7 @@ pub struct Hist {
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Events of the running processes PID and all their descendants
+    /// Events of the running processes PID and all their descendants, until the last of them has ended
     #[arg(short, long, value_name = "PID", help_heading = "Whom", num_args = 1.., value_parser = pids, conflicts_with_all = ["command", "cgroup"])]
     pid: Vec<Pids>,
     /// Events of processes in the cgroup at PATH or below it (cgroup v2)
@@ -87,16 +87,16 @@ pub struct Hist {
     pub compare: bool,
 
     /// Stop counting in the running tracer hist with this name or process number
-    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", group = "act", conflicts_with_all = ["pairs", "command"])]
+    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub pause: Option<String>,
     /// Go on counting
-    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", group = "act", conflicts_with_all = ["pairs", "command"])]
+    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub cont: Option<String>,
     /// Empty its tables
-    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", group = "act", conflicts_with_all = ["pairs", "command"])]
+    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub clear: Option<String>,
     /// Print its tables as they are now
-    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", group = "act", conflicts_with_all = ["pairs", "command"])]
+    #[arg(long, help_heading = "One that runs", value_name = "NAME", num_args = 0..=1, default_missing_value = "", exclusive = true)]
     pub show: Option<String>,
 }
 

@@ -121,7 +121,7 @@ fn record_ebpf(options: &cli::Record, pids: Vec<u32>) -> Result<Record> {
 }
 
 /// The processes that `-p` names, each of which may be given by a thread of its.
-fn processes(pids: &[u32]) -> Result<Vec<u32>> {
+pub(super) fn processes(pids: &[u32]) -> Result<Vec<u32>> {
     let proc = Proc::default();
     let process = |pid: &u32| match proc.process_of(*pid) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {

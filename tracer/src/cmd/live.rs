@@ -109,21 +109,9 @@ async fn watch(options: &Compare, command: &Arc<Command>) -> Result<(Side, Side)
 fn open_ebpf(options: &Compare) -> Result<EbpfSource> {
     let mut cgroups = Cgroups::new(Path::new(PROC));
     let ebpf = ebpf::Options {
-        whom: ebpf::Whom::Command,
-        proc_seeds: false,
-        ring_size: options.ring_size,
         max_argv: MAX_ARGV,
         threads: true,
-        env: false,
-        failed_execs: false,
-        signals: false,
-        kthreads: false,
-        failed_only: false,
-        debug: false,
-        comm: None,
-        exclude_comm: None,
-        uids: Vec::new(),
-        cgroups: Vec::new(),
+        ..ebpf::Options::new(ebpf::Whom::Command, options.ring_size)
     };
     let mut source = EbpfSource::open(&ebpf, Box::new(move |id| cgroups.path(id).clone()))?;
     source.arm()?;

@@ -2,9 +2,8 @@
 //! what would be accepted, as the kernel's `error_log` has it and a bit more.
 
 use std::fmt;
-use std::ops::Range;
 
-use crate::sink::escape::escape;
+use crate::sink::escape::{columns, escape};
 
 /// Names that are suggested at most.
 const SUGGESTIONS: usize = 3;
@@ -88,18 +87,18 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped = |range: Range<usize>| {
+        let escaped = |text: &str| {
             let mut out = String::new();
-            escape(
-                &mut out,
-                self.text.get(range).unwrap_or_default().as_bytes(),
-            );
+            escape(&mut out, text.as_bytes());
             out
         };
-        let (before, rest) = (escaped(0..self.at), escaped(self.at..self.text.len()));
-        let column = before.chars().count();
-        write!(f, "{}\n  {before}{rest}\n  {:column$}^", self.message, "")?;
-        self.help.iter().try_for_each(|h| write!(f, "\n  {h}"))
+        let parts = self.text.split_at_checked(self.at);
+        let (before, rest) = parts.unwrap_or((&self.text, ""));
+        let (message, before, rest) = (escaped(&self.message), escaped(before), escaped(rest));
+        let column = columns(&before);
+        write!(f, "{message}\n  {before}{rest}\n  {:column$}^", "")?;
+        let mut help = self.help.iter();
+        help.try_for_each(|h| write!(f, "\n  {}", escaped(h)))
     }
 }
 
@@ -153,6 +152,9 @@ mod tests {
     fn control_bytes_do_not_reach_the_terminal_and_the_caret_stays() {
         let fault = Fault::new("a\x1bü:b", 4, "no").to_string();
         assert_eq!(fault, "no\n  a\\x1bü:b\n        ^");
+        // A character of two columns; what was written is in the message, too.
+        let fault = Fault::new("日本\tx", 7, "no `\x1b`").to_string();
+        assert_eq!(fault, "no `\\x1b`\n  日本\\tx\n        ^");
         // Within a character or beyond the end.
         assert_eq!(Fault::new("ü", 1, "x").at(), 0);
         assert_eq!(Fault::new("ü", 9, "x").at(), 2);

@@ -130,7 +130,11 @@ impl Cgroups {
         };
         let below = mount.join(path.strip_prefix("/").unwrap_or(path));
         full(path)
-            .or_else(|_| full(&below))
+            .or_else(|first| match full(&below) {
+                // What is there and of another kind says more than what is not there.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Err(first),
+                found => found,
+            })
             .map_err(|error| CgroupError::Lookup {
                 path: path.to_path_buf(),
                 mount: mount.clone(),

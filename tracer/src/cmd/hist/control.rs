@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ const REQUEST_MAX: u64 = 4096;
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `pause`, `cont`, `clear` or `show`.
+    /// `pause`, `cont`, `clear`, `show`, or `has`, which does nothing.
     pub word: String,
     /// The `name=` of a table; empty: all tables.
     pub name: String,
@@ -53,10 +53,9 @@ impl Control {
             .create(dir);
         let path = dir.join(format!("hist-{}.sock", std::process::id()));
         let listener = made.and_then(|()| {
-            // Of one with the same number that was killed.
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
+            // In another container somebody may have the same number.
+            if is_heard(&path) {
+                return Err(io::ErrorKind::AddrInUse.into());
             }
             let listener = UnixListener::bind(&path)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
@@ -137,30 +136,45 @@ impl Asker {
 /// # Errors
 /// None that runs, several, or what it answers.
 pub fn ask(word: &str, whom: &str) -> Result<Vec<u8>> {
-    let running = running();
+    let running = running()?;
     let by_pid = whom.parse::<u32>().ok();
     let by_pid = by_pid.and_then(|pid| running.iter().find(|(p, _)| *p == pid));
     if let Some((_, path)) = by_pid {
         return request(path, word, "");
     }
-    if whom.is_empty() {
-        return match running.as_slice() {
-            [] => bail!("no tracer hist runs here"),
-            [(_, path)] => request(path, word, ""),
-            several => {
-                let pids: Vec<String> = several.iter().map(|(p, _)| p.to_string()).collect();
-                bail!("several run; name one by its number: {}", pids.join(", "))
-            }
-        };
-    }
-    for (_, path) in &running {
-        match request(path, word, whom) {
-            // One that has just ended does not have it either.
-            Err(error) if error.is::<NoSuchTable>() || error.is::<Gone>() => {}
-            answer => return answer,
+    let mut meant = Vec::new();
+    for one in &running {
+        if whom.is_empty() || has(one, whom)? {
+            meant.push(one);
         }
     }
-    bail!("no tracer hist that runs has the number or a table named {whom:?}")
+    match meant.as_slice() {
+        [(_, path)] => request(path, word, whom),
+        [] if running.is_empty() => bail!("no tracer hist runs here"),
+        [] => bail!(
+            "no tracer hist that runs has the number or a table named {whom:?}; those that run: {}",
+            numbers(running.iter())
+        ),
+        several => bail!(
+            "several run; name one by its number: {}",
+            numbers(several.iter().copied())
+        ),
+    }
+}
+
+/// Whether one has a table of this name.
+fn has((_, path): &(u32, PathBuf), name: &str) -> Result<bool> {
+    match request(path, "has", name) {
+        Ok(_) => Ok(true),
+        // One that has just ended does not have it either.
+        Err(error) if error.is::<NoSuchTable>() || error.is::<Gone>() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn numbers<'a>(running: impl Iterator<Item = &'a (u32, PathBuf)>) -> String {
+    let numbers: Vec<String> = running.map(|(pid, _)| pid.to_string()).collect();
+    numbers.join(", ")
 }
 
 /// The process has no table of that name.
@@ -174,9 +188,14 @@ pub struct NoSuchTable;
 struct Gone(PathBuf, String);
 
 /// Those that run: numbers and sockets. Sockets that nobody listens at are removed.
-fn running() -> Vec<(u32, PathBuf)> {
-    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
-    let sockets = entries.filter_map(|entry| {
+fn running() -> Result<Vec<(u32, PathBuf)>> {
+    let entries = match fs::read_dir(DIRECTORY) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| {
+            format!("{DIRECTORY}, where those that run listen; only root may act on them (sudo)")
+        })?,
+    };
+    let sockets = entries.flatten().filter_map(|entry| {
         let name = entry.file_name();
         let pid = name
             .to_str()?
@@ -184,14 +203,21 @@ fn running() -> Vec<(u32, PathBuf)> {
             .strip_suffix(".sock")?;
         Some((pid.parse().ok()?, entry.path()))
     });
-    let alive = |(_, path): &(u32, PathBuf)| match UnixStream::connect(path) {
+    let mut running: Vec<_> = sockets.filter(|(_, path)| is_heard(path)).collect();
+    running.sort();
+    Ok(running)
+}
+
+/// Whether somebody listens there; the socket of one that was killed is removed.
+fn is_heard(path: &Path) -> bool {
+    match UnixStream::connect(path) {
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
             let _gone_already = fs::remove_file(path);
             false
         }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => false,
         _ => true,
-    };
-    sockets.filter(alive).collect()
+    }
 }
 
 fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {

@@ -33,6 +33,7 @@ pub async fn count(
 ) -> Result<ExitCode> {
     // Before the command exists: a signal that comes then must be passed on.
     let signals = Signals::new()?;
+    let trees = !options.pids().is_empty();
     let mut session = Session::new(options, targets)?;
     let held = command.map(|c| session.hold(&c)).transpose()?;
     session.begin()?;
@@ -53,6 +54,9 @@ pub async fn count(
         control: Control::open(),
         end: options.duration.and_then(|d| Instant::now().checked_add(d)),
         watch: options.watch.map(ticks),
+        // The trees of -p may end.
+        looks: trees.then(|| ticks(LOOK)),
+        next_look: Instant::now(),
         status: 0,
     };
     match run {
@@ -68,6 +72,9 @@ pub async fn count(
     }
     work.finish(options)
 }
+
+/// How often it is looked whether somebody of `-p` still runs.
+const LOOK: Duration = Duration::from_millis(200);
 
 fn ticks(period: Duration) -> Interval {
     let mut watch = interval(period.max(Duration::from_millis(10)));
@@ -86,6 +93,8 @@ struct Work<'a> {
     control: Option<Control>,
     end: Option<Instant>,
     watch: Option<Interval>,
+    looks: Option<Interval>,
+    next_look: Instant,
     /// The command's.
     status: u8,
 }
@@ -97,6 +106,7 @@ impl Course for Work<'_> {
             signals,
             control,
             watch,
+            looks,
             ..
         } = self;
         let end = self.end;
@@ -116,13 +126,24 @@ impl Course for Work<'_> {
                 let (request, asker) = asked;
                 asker.answer(self.session.act(&request, self.names));
             }
-            () = tick(watch) => self.session.show(self.outputs, self.names, true)?,
+            () = tick(looks) => return Ok(!self.session.any_alive()?),
+            () = tick(watch) => match (self.session.show(self.outputs, self.names, true), root) {
+                // What a command does is not broken off; the end tries again, and tells.
+                (_, Some(_)) => {}
+                (heard, None) => return Ok(!heard?),
+            },
         }
         Ok(false)
     }
 
-    fn is_over<S: Source>(&mut self, _source: &mut S, _pipeline: &mut Pipeline) -> Result<bool> {
-        Ok(false)
+    fn is_over<S: Source>(&mut self, source: &mut S, _pipeline: &mut Pipeline) -> Result<bool> {
+        // Those of a source of its own are known to that only.
+        let looks = self.looks.is_some() && Instant::now() >= self.next_look;
+        if !looks {
+            return Ok(false);
+        }
+        self.next_look = Instant::now() + LOOK;
+        Ok(!source.any_alive()?)
     }
 }
 
@@ -135,17 +156,17 @@ impl Work<'_> {
             status,
             ..
         } = self;
-        let mut status = status;
-        if options.compare {
-            let equal = session.compare(names)?;
-            status = if equal { status } else { status.max(1) };
-        } else {
-            session.show(outputs, names, options.watch.is_some())?;
-        }
+        let shown = match options.compare {
+            true => session.compare(names),
+            false => session
+                .show(outputs, names, options.watch.is_some())
+                .map(|_| true),
+        };
         for remark in session.remarks() {
             eprintln!("tracer: {remark}");
         }
-        Ok(ExitCode::from(status))
+        let equal = shown?;
+        Ok(ExitCode::from(if equal { status } else { status.max(1) }))
     }
 }
 

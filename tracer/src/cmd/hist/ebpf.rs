@@ -1,7 +1,6 @@
 //! Triggers executed in eBPF: a program for each, and what they share.
 
 use std::fs;
-use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -9,28 +8,20 @@ use anyhow::{Context as _, Result, bail};
 use tracer_common::hist::{Config, whom};
 
 use super::targets::Targets;
+use super::whom::{Running, Whom, each_of_trees, is_alive};
 use crate::hist::resolve::{Names, Resolve as _};
 use crate::hist::{Row, Table};
 use crate::source::hist::{Compiled, Counter, Tree, grace_period, rows, trim_stacks};
 use crate::sys::cgroup::Cgroups;
-use crate::sys::procfs::Proc;
+use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 use crate::sys::tracefs::mount_unseen;
-
-/// Whose events count.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whom {
-    All,
-    /// The process that tracer is going to fork, and its descendants.
-    Command,
-    /// Running processes, and their descendants.
-    Trees(Vec<u32>),
-    Cgroup(PathBuf),
-}
 
 pub struct Ebpf {
     /// One for each target, in their order; none for an event of our own.
     counters: Vec<Option<Counter>>,
     tree: Option<Tree>,
+    /// Those of `-p` who ran already.
+    seeds: Vec<Running>,
     /// Where maps are shared.
     _pins: Option<OwnedFd>,
 }
@@ -41,7 +32,15 @@ impl Ebpf {
     /// # Errors
     /// The kernel refuses them, or cannot do what a trigger asks for.
     pub fn load(targets: &Targets, whom: &Whom) -> Result<Self> {
-        let tree = matches!(whom, Whom::Command | Whom::Trees(_));
+        // An event of our own has a source that follows them by itself.
+        let tree = matches!(whom, Whom::Command | Whom::Trees(_))
+            && targets.list.iter().any(|t| !t.format.is_own());
+        if tree && matches!(whom, Whom::Trees(_)) && !in_initial_pid_namespace() {
+            bail!(
+                "-p: process numbers in this container are not those that the kernel counts by; run tracer \
+                 outside it, or use --cgroup PATH, or start the program by tracer: tracer hist ... -- CMD"
+            );
+        }
         let shares = targets.list.len() > targets.tables.len();
         let pins = match tree || shares {
             true => Some(mount_unseen(c"bpf").context(
@@ -77,6 +76,7 @@ impl Ebpf {
         let mut ebpf = Self {
             counters,
             tree,
+            seeds: Vec::new(),
             _pins: pins,
         };
         if let Whom::Trees(pids) = whom {
@@ -104,38 +104,34 @@ impl Ebpf {
         self.tree.as_ref().map_or(Ok(true), |t| Ok(t.has_root()?))
     }
 
-    /// Names the processes that run already, until no descendant is new: whoever
-    /// is forked by one that was named is followed by the kernel side.
+    /// Names the processes that run already.
     fn seed(&mut self, pids: &[u32]) -> Result<()> {
         const TICK: u64 = 10_000_000;
         let Some(tree) = &mut self.tree else {
             return Ok(());
         };
+        each_of_trees(pids, |(pid, start)| {
+            tree.seed(pid, start / TICK)?;
+            self.seeds.push((pid, start));
+            Ok(())
+        })
+    }
+
+    /// Whether somebody whose events count has not ended.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn any_alive(&self) -> Result<bool> {
+        let Some(tree) = &self.tree else {
+            return Ok(true);
+        };
         let proc = Proc::default();
-        let mut known = Vec::new();
-        loop {
-            let all = processes(&proc);
-            let before = known.len();
-            let mut found = true;
-            while found {
-                found = false;
-                for (pid, ppid, start) in &all {
-                    let is_root = pids.contains(pid);
-                    let wanted = is_root || known.iter().any(|(known, _)| known == ppid);
-                    if wanted && !known.contains(&(*pid, *start)) {
-                        tree.seed(*pid, *start / TICK)?;
-                        known.push((*pid, *start));
-                        found = true;
-                    }
-                }
-            }
-            if let Some(missing) = pids.iter().find(|p| !known.iter().any(|(k, _)| k == *p)) {
-                bail!("-p {missing}: there is no such process; find it with: pgrep -a NAME");
-            }
-            if known.len() == before {
-                return Ok(());
-            }
+        // Those first: what the last of them forks is in the set before its end.
+        if self.seeds.iter().any(|seed| is_alive(&proc, *seed)) {
+            return Ok(true);
         }
+        let mut members = tree.members();
+        Ok(members.any(|member| is_alive(&proc, member)))
     }
 
     /// Counts the events of a table from now on.
@@ -270,17 +266,4 @@ fn level(cgroups: &Cgroups, id: u64) -> Option<u32> {
     let path = again.path(id).value()?.clone();
     let names = path.0.split(|b| *b == b'/').filter(|name| !name.is_empty());
     u32::try_from(names.count()).ok()
-}
-
-/// Number, parent and start of every process.
-fn processes(proc: &Proc) -> Vec<(u32, u32, u64)> {
-    let entries = fs::read_dir(proc.root()).into_iter().flatten();
-    let pids = entries.filter_map(|e: io::Result<fs::DirEntry>| {
-        e.ok()?.file_name().to_str()?.parse::<u32>().ok()
-    });
-    pids.filter_map(|pid| {
-        let stat = proc.stat(pid).ok()?;
-        Some((pid, stat.ppid, stat.id.start))
-    })
-    .collect()
 }

@@ -2,14 +2,13 @@
 //! table, so that nobody else's triggers are touched.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::ebpf::Whom;
-use super::targets::{Target, Targets};
+use super::targets::{Target, Targets, open_tracefs};
+use super::whom::{Whom, each_of_trees};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
-use crate::sys::tracefs::{Instance, Tracefs};
+use crate::sys::tracefs::Instance;
 
 /// Triggers in the kernel.
 pub struct Ftrace {
@@ -39,7 +38,7 @@ impl Ftrace {
                     possible(target)?;
                 }
             }
-            let tracefs = Tracefs::open(proc.root())?;
+            let tracefs = open_tracefs()?;
             // Whatever remains of one that was killed is in nobody's way.
             let _kept = tracefs.remove_stale(&proc);
             let instance = tracefs.instance(&proc)?;
@@ -54,22 +53,44 @@ impl Ftrace {
         }
         let ftrace = Self { instances };
         if let Whom::Trees(pids) = whom {
-            ftrace.follow(pids)?;
+            each_of_trees(pids, |(pid, _)| ftrace.follow(pid))?;
+            if !ftrace.any_alive()? {
+                bail!("-p: the process ended just now; find another with: pgrep -a NAME");
+            }
         }
         Ok(ftrace)
     }
 
-    /// Counts only what these processes and their descendants do.
+    /// Counts only what this process and those that it forks from now on do, and
+    /// those that were named before.
     ///
     /// # Errors
     /// The instance's files cannot be written.
-    pub fn follow(&self, pids: &[u32]) -> Result<()> {
-        let tasks: Vec<String> = pids.iter().flat_map(|pid| tasks(*pid)).collect();
+    pub fn follow(&self, pid: u32) -> Result<()> {
         for instance in &self.instances {
             instance.write("options/event-fork", "1")?;
-            instance.write("set_event_pid", &tasks.join(" "))?;
+            // Again, as a thread may have begun another one meanwhile.
+            for _ in 0..2 {
+                let tasks = Proc::default().tids(pid);
+                let tasks: Vec<String> = tasks.iter().map(u32::to_string).collect();
+                instance.write("set_event_pid", &tasks.join(" "))?;
+            }
         }
         Ok(())
+    }
+
+    /// Whether somebody who is followed has not ended. Tracer itself does not count.
+    ///
+    /// # Errors
+    /// The instance's file cannot be read.
+    pub fn any_alive(&self) -> Result<bool> {
+        let own = Proc::default().tids(std::process::id());
+        let Some(instance) = self.instances.first() else {
+            return Ok(true);
+        };
+        let followed = instance.read("set_event_pid")?;
+        let mut tasks = followed.lines().filter_map(|line| line.parse().ok());
+        Ok(tasks.any(|task| !own.contains(&task)))
     }
 
     /// Counts from now on.
@@ -167,15 +188,6 @@ fn with(target: &Target, word: &str) -> String {
         Some((head, filter)) => format!("{head}:{word}{filter}"),
         None => format!("{text}:{word}"),
     }
-}
-
-/// All threads of a process.
-fn tasks(pid: u32) -> Vec<String> {
-    let dir = Path::new("/proc").join(pid.to_string()).join("task");
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .filter_map(|e| e.file_name().into_string().ok())
-        .collect()
 }
 
 /// What the kernel says of a trigger that it does not take.

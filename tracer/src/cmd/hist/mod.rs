@@ -9,6 +9,7 @@ mod own;
 mod session;
 mod show;
 mod targets;
+mod whom;
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -18,7 +19,7 @@ use anyhow::{Context as _, Result};
 
 use self::show::Outputs;
 use self::targets::Targets;
-use super::run::{PROC, block_on};
+use super::run::block_on;
 use crate::cli::Hist;
 use crate::hist::plan::KeyForm;
 use crate::hist::resolve::{Kallsyms, Names, Syscalls};
@@ -48,7 +49,7 @@ pub fn run(options: &Hist) -> Result<ExitCode> {
             }
         },
     };
-    let tracefs = Tracefs::open(Path::new(PROC))?;
+    let tracefs = targets::open_tracefs()?;
     let targets = Targets::new(options, &tracefs)?;
     let outputs = Outputs::open(options)?;
     let names = names(&targets, &tracefs);

@@ -6,11 +6,12 @@ use anyhow::{Context as _, Result, bail};
 
 use super::compare;
 use super::control::{NoSuchTable, Request};
-use super::ebpf::{Ebpf, Whom};
+use super::ebpf::Ebpf;
 use super::ftrace::Ftrace;
 use super::own::Own;
-use super::show::Outputs;
+use super::show::{Outputs, heading};
 use super::targets::Targets;
+use super::whom::Whom;
 use crate::cli::{Hist, HistBackend};
 use crate::hist::Table;
 use crate::hist::render::View;
@@ -31,12 +32,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(options: &Hist, targets: Targets) -> Result<Self> {
-        let whom = match (&options.cgroup, options.pids()) {
-            (Some(path), _) => Whom::Cgroup(path.clone()),
-            (None, pids) if !pids.is_empty() => Whom::Trees(pids),
-            _ if !options.command.is_empty() => Whom::Command,
-            _ => Whom::All,
-        };
+        let whom = Whom::of(options)?;
         let wants = |backend| options.compare || options.backend == backend;
         let ftrace = wants(HistBackend::Ftrace).then(|| Ftrace::open(&targets, &whom));
         let ftrace = ftrace.transpose()?;
@@ -75,7 +71,7 @@ impl Session {
             bail!("the kernel side did not see the fork of the command");
         }
         if let Some(ftrace) = &self.ftrace {
-            ftrace.follow(&[held.pid()])?;
+            ftrace.follow(held.pid())?;
         }
         Ok(held)
     }
@@ -114,9 +110,21 @@ impl Session {
         Ok(())
     }
 
+    /// Whether somebody whose events count has not ended.
+    ///
+    /// # Errors
+    /// Those of bpf(2) and tracefs.
+    pub fn any_alive(&self) -> Result<bool> {
+        match (&self.ebpf, &self.ftrace) {
+            (Some(ebpf), _) => ebpf.any_alive(),
+            (None, Some(ftrace)) => ftrace.any_alive(),
+            (None, None) => Ok(true),
+        }
+    }
+
     fn set_own(&self, table: usize, paused: Option<bool>, clear: bool) {
         if let Some(own) = &self.own {
-            own.act(&self.targets, table, paused, clear);
+            own.act(table, paused, clear);
         }
     }
 
@@ -136,11 +144,17 @@ impl Session {
             return Err(NoSuchTable.into());
         }
         let mut text = Vec::new();
+        let count = tables.len();
         for table in tables {
             match request.word.as_str() {
                 "pause" | "cont" => self.pause(table, request.word == "pause")?,
                 "clear" => self.clear(table)?,
-                "show" => text.extend(self.text(table, names)?),
+                "show" => {
+                    text.extend(self.heading(table, count));
+                    text.extend(self.text(table, names)?);
+                }
+                // It was asked whether there is such a table.
+                "has" => {}
                 other => bail!("{other:?} is not understood: pause, cont, clear or show"),
             }
         }
@@ -181,6 +195,11 @@ impl Session {
         Ok(())
     }
 
+    fn heading(&self, table: usize, of: usize) -> Vec<u8> {
+        let plan = self.targets.plan(table);
+        plan.map_or_else(Vec::new, |plan| heading(&plan.event, of))
+    }
+
     fn text(&self, table: usize, names: &Names) -> Result<Vec<u8>> {
         if let (Some(ftrace), None) = (&self.ftrace, &self.ebpf) {
             return ftrace.text(&self.targets, table);
@@ -201,7 +220,7 @@ impl Session {
     /// A table as it is now, sorted.
     fn table(&self, table: usize, names: &Names) -> Result<Table> {
         let own = self.own.as_ref();
-        let found = own.and_then(|own| own.table(&self.targets, table));
+        let found = own.and_then(|own| own.table(table));
         let mut found = match (found, &self.ebpf) {
             (Some(found), _) => found,
             (None, Some(ebpf)) => ebpf.table(&self.targets, table, names, 0)?,
@@ -232,12 +251,19 @@ impl Session {
         compare::report(&self.targets, ebpf, &self.kernel, names, out)
     }
 
-    pub fn show(&self, outputs: &Outputs, names: &Names, again: bool) -> Result<()> {
+    /// Shows the tables as they are now; `false`: nobody reads them any more.
+    pub fn show(&self, outputs: &Outputs, names: &Names, again: bool) -> Result<bool> {
         if self.ebpf.is_none() {
-            return match self.kernel.is_empty() {
-                true => outputs.show_texts(&self.kernel_texts()?, again),
-                false => outputs.show_texts(&self.kernel, again),
+            let now = match self.kernel.is_empty() {
+                true => &self.kernel_texts()?,
+                false => &self.kernel,
             };
+            let mut text = Vec::new();
+            for (table, part) in now.iter().enumerate() {
+                text.extend(self.heading(table, now.len()));
+                text.extend(part);
+            }
+            return outputs.show_text(&text, again);
         }
         let tables = 0..self.targets.tables.len();
         let tables = tables.map(|table| self.table(table, names));

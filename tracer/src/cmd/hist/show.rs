@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cli::Hist;
+use crate::cli::{Hist, HistBackend};
 use crate::hist::render::View;
 use crate::sink::escape::escape;
 
@@ -65,51 +65,72 @@ impl Outputs {
             };
             list.push((place, form.unwrap_or(Form::Text)));
         }
+        if options.backend == HistBackend::Ftrace && list.iter().any(|(_, f)| *f != Form::Text) {
+            bail!(
+                "the kernel's trigger gives text only; leave --json, --csv, --plot and other files than .txt out, \
+                 or use --backend ebpf"
+            );
+        }
         Ok(Self { list })
     }
 
     /// Shows the tables as they are now; `again`: in place of the last ones.
+    /// Returns whether anybody may read them: `false` when standard output is the
+    /// only one and its reader has gone.
     ///
     /// # Errors
-    /// An output cannot be written.
-    pub fn show(&self, views: &[View<'_>], again: bool) -> Result<()> {
-        self.write(|form| Ok(render(views, form)), again)
+    /// An output cannot be written; the others have been.
+    pub fn show(&self, views: &[View<'_>], again: bool) -> Result<bool> {
+        self.write(|form| render(views, form), again)
     }
 
     /// The same for the kernel's own files, which have one form only.
     ///
     /// # Errors
-    /// As above; another form was asked for.
-    pub fn show_texts(&self, texts: &[Vec<u8>], again: bool) -> Result<()> {
-        let only = |form| match form {
-            Form::Text => Ok(texts.concat()),
-            _ => bail!(
-                "the kernel's trigger gives text only; leave --json, --csv, --plot and other files out, or use --backend ebpf"
-            ),
-        };
-        self.write(only, again)
+    /// As above.
+    pub fn show_text(&self, text: &[u8], again: bool) -> Result<bool> {
+        self.write(|_| text.to_vec(), again)
     }
 
-    fn write(&self, render: impl Fn(Form) -> Result<Vec<u8>>, again: bool) -> Result<()> {
+    fn write(&self, render: impl Fn(Form) -> Vec<u8>, again: bool) -> Result<bool> {
+        let mut heard = false;
+        let mut fault = Ok(());
         for (place, form) in &self.list {
-            let text = render(*form)?;
-            match place {
-                Place::File(path) => write(path, &text)?,
-                Place::Stdout => {
-                    let out = io::stdout();
-                    let terminal = out.is_terminal();
-                    print(&mut out.lock(), &text, *form, terminal, again)
-                        .context("standard output cannot be written")?;
-                }
-                Place::Stderr => {
-                    let out = io::stderr();
-                    let terminal = out.is_terminal();
-                    // As everything that is said there: where nobody can read it it is dropped.
-                    let _unheard = print(&mut out.lock(), &text, *form, terminal, again);
-                }
+            let text = render(*form);
+            match place.write(&text, *form, again) {
+                Ok(read) => heard |= read,
+                // One that is full must not cost the others.
+                Err(error) => fault = fault.and(Err(error)),
             }
         }
-        Ok(())
+        fault.map(|()| heard)
+    }
+}
+
+impl Place {
+    /// Returns `false` where the reader has gone: it has seen enough.
+    fn write(&self, text: &[u8], form: Form, again: bool) -> Result<bool> {
+        let written = match self {
+            Self::File(path) => return write(path, text).map(|()| true),
+            Self::Stdout => {
+                let out = io::stdout();
+                let terminal = out.is_terminal();
+                print(&mut out.lock(), text, form, terminal, again)
+            }
+            Self::Stderr => {
+                let out = io::stderr();
+                let terminal = out.is_terminal();
+                // As everything that is said there: where nobody can read it it is dropped.
+                let _unheard = print(&mut out.lock(), text, form, terminal, again);
+                Ok(())
+            }
+        };
+        match written {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            written => written
+                .map(|()| true)
+                .context("standard output cannot be written"),
+        }
     }
 }
 
@@ -148,36 +169,40 @@ fn print(
         // To the top, and all below away.
         out.write_all(b"\x1b[H\x1b[J")?;
     }
-    let result = match terminal && matches!(form, Form::Text | Form::Csv) {
-        true => out.write_all(&harmless(text)),
-        false => out.write_all(text),
-    };
-    let result = result.and_then(|()| out.flush());
-    match result {
-        // A reader that goes away has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+    match terminal && matches!(form, Form::Text | Form::Csv) {
+        true => out.write_all(&harmless(text))?,
+        false => out.write_all(text)?,
     }
+    out.flush()
 }
 
 fn render(views: &[View<'_>], form: Form) -> Vec<u8> {
     let mut out = Vec::new();
-    for view in views {
+    for (at, view) in views.iter().enumerate() {
         match form {
             Form::Text => {
-                if views.len() > 1 {
-                    // The kernel's file does not name its event.
-                    out.extend(format!("# event: {}\n", view.plan.event).bytes());
-                }
+                out.extend(heading(&view.plan.event, views.len()));
                 out.extend(view.text());
             }
             Form::Json => out.extend(view.json().bytes()),
-            Form::Csv => out.extend(view.csv()),
+            Form::Csv => {
+                // The next table has other columns.
+                out.extend((at > 0).then_some(b'\n'));
+                out.extend(view.csv());
+            }
             Form::Plot => out.extend(view.plot(columns()).bytes()),
             Form::Svg => out.extend(view.svg().bytes()),
         }
     }
     out
+}
+
+/// Which of several tables it is: the kernel's file does not name its event.
+pub fn heading(event: &str, tables: usize) -> Vec<u8> {
+    match tables {
+        0 | 1 => Vec::new(),
+        _ => format!("# event: {event}\n").into_bytes(),
+    }
 }
 
 /// Texts of strangers, as a terminal may see them.

@@ -6,9 +6,25 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::cli::Hist;
+use crate::cmd::run::PROC;
 use crate::hist::fault::suggest;
 use crate::hist::{EventFormat, Plan, Trigger};
-use crate::sys::tracefs::Tracefs;
+use crate::sink::escape::escape;
+use crate::sys::tracefs::{Tracefs, TracefsError};
+
+/// tracefs, which has the events.
+///
+/// # Errors
+/// What is missing for that.
+pub fn open_tracefs() -> Result<Tracefs> {
+    Tracefs::open(Path::new(PROC)).map_err(|error| match error {
+        TracefsError::Open(error) => anyhow!(
+            "tracefs, which has the events, cannot be opened: {error}; run as root: sudo tracer hist ..., on a \
+             kernel with CONFIG_TRACING; see: tracer check"
+        ),
+        error => error.into(),
+    })
+}
 
 /// One EVENT and its TRIGGER.
 #[derive(Debug)]
@@ -18,6 +34,14 @@ pub struct Target {
     pub plan: Plan,
     /// Index of its table.
     pub table: usize,
+}
+
+impl Target {
+    /// Whether both count the same events.
+    fn counts_the_same(&self, other: &Self) -> bool {
+        let filter = |t: &Self| t.trigger.filter.as_ref().map(|f| f.text.clone());
+        self.plan.event == other.plan.event && filter(self) == filter(other)
+    }
 }
 
 /// All that is to be counted.
@@ -37,12 +61,13 @@ impl Targets {
         let mut targets = Self::default();
         for pair in options.pairs.chunks_exact(2) {
             let [event, text] = pair else { continue };
-            let trigger = Trigger::parse(text).map_err(|f| anyhow!("{event}: {f}"))?;
-            refuse(&trigger, event)?;
             let format = format(event, tracefs)?;
-            let plan = Plan::resolve(&trigger, &format).map_err(|f| anyhow!("{event}: {f}"))?;
+            let shown = harmless(event);
+            let trigger = Trigger::parse(text).map_err(|f| anyhow!("{shown}: {f}"))?;
+            refuse(&trigger, &shown)?;
+            let plan = Plan::resolve(&trigger, &format).map_err(|f| anyhow!("{shown}: {f}"))?;
             for warning in &plan.warnings {
-                eprintln!("tracer: {event}: {warning}");
+                eprintln!("tracer: {shown}: {warning}");
             }
             targets.add(Target {
                 trigger,
@@ -64,12 +89,20 @@ impl Targets {
             Some(table) => {
                 let first = self.tables.get(table).and_then(|at| self.list.get(*at));
                 if let Some(first) = first
-                    && let Some(what) = differs(&first.plan, &target.plan)
+                    && let Some(what) = differs(first, &target)
                 {
                     bail!(
-                        "the triggers of {} and {} share the name {:?} and differ in their {what}; give them the \
-                         same, or two names",
+                        "the triggers of {} and {} share the name {:?} and differ in their {what}; make that the \
+                         same, or give them two names",
                         first.plan.event,
+                        target.plan.event,
+                        target.plan.name.as_deref().unwrap_or_default()
+                    );
+                }
+                let mut others = self.of_table(table).filter_map(|at| self.list.get(at));
+                if others.any(|other| other.counts_the_same(&target)) {
+                    bail!(
+                        "{} is named twice with the same filter in the table {:?}: each event would count twice",
                         target.plan.event,
                         target.plan.name.as_deref().unwrap_or_default()
                     );
@@ -99,7 +132,11 @@ impl Targets {
 }
 
 /// In what two plans differ that would have to share a table.
-fn differs(a: &Plan, b: &Plan) -> Option<&'static str> {
+fn differs(a: &Target, b: &Target) -> Option<&'static str> {
+    if a.format.is_own() != b.format.is_own() {
+        return Some("engine (process_exit is an event of tracer's own)");
+    }
+    let (a, b) = (&a.plan, &b.plan);
     let keys = |p: &Plan| -> Vec<_> { p.keys.iter().map(|k| (k.size, k.form)).collect() };
     let values = |p: &Plan| -> Vec<_> { p.values.iter().map(|v| (v.form, v.aggregate)).collect() };
     if keys(a) != keys(b) {
@@ -138,6 +175,13 @@ fn format(event: &str, tracefs: &Tracefs) -> Result<EventFormat> {
             None => bail!("{}", unknown(event, &events)),
         };
     };
+    if group == "ftrace" {
+        bail!(
+            "{}: the events of the group ftrace are records of its own tracers, which neither eBPF nor a trigger \
+             can count",
+            harmless(event)
+        );
+    }
     let simple = |s: &str| !s.is_empty() && !s.contains(['/', '\0']) && !s.starts_with('.');
     let path = events.join(group).join(name).join("format");
     if !simple(group) || !simple(name) || !path.is_file() {
@@ -165,10 +209,17 @@ fn unknown(event: &str, events: &Path) -> String {
     }
     let near: Vec<String> = near.iter().take(3).map(|n| format!("`{n}`")).collect();
     let hint = match near.as_slice() {
-        [] => format!("`ls {}` lists the groups", events.display()),
+        [] => "`ls /sys/kernel/tracing/events` lists the groups (mount -t tracefs none /sys/kernel/tracing)".to_owned(),
         near => format!("did you mean {}?", near.join(" or ")),
     };
-    format!("this kernel has no event `{event}`; {hint}")
+    format!("this kernel has no event `{}`; {hint}", harmless(event))
+}
+
+/// As a terminal may see it.
+fn harmless(event: &str) -> String {
+    let mut text = String::new();
+    escape(&mut text, event.as_bytes());
+    text
 }
 
 /// Names of the directories in one.

@@ -54,6 +54,27 @@ pub struct Options {
 }
 
 impl Options {
+    /// Everybody of `whom`, with nothing besides what every record has.
+    pub fn new(whom: Whom, ring_size: u32) -> Self {
+        Self {
+            whom,
+            proc_seeds: false,
+            ring_size,
+            max_argv: 64 << 10,
+            threads: false,
+            env: false,
+            failed_execs: false,
+            signals: false,
+            kthreads: false,
+            failed_only: false,
+            debug: false,
+            comm: None,
+            exclude_comm: None,
+            uids: Vec::new(),
+            cgroups: Vec::new(),
+        }
+    }
+
     /// Whether some processes are followed and not shown.
     pub fn is_filtered(&self) -> bool {
         self.comm.is_some()

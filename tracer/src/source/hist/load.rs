@@ -11,6 +11,7 @@ use aya::programs::{BtfTracePoint, Program, ProgramError, TracePoint};
 use aya::{Btf as AyaBtf, Ebpf, Endianness, VerifierLogLevel};
 use tracer_common::hist::{Config, MAX_PATTERNS, Pattern, Row, Tracer, whom};
 use tracer_common::offsets::Offsets;
+use tracer_common::tracked::Key;
 
 use super::attach::Attachment;
 use super::compile::Compiled;
@@ -54,6 +55,7 @@ pub struct Counter {
 
 /// The processes whose events count, shared by all programs of a run.
 pub struct Tree {
+    members: HashMap<MapData, Plain<Key>, u32>,
     root: Array<MapData, u32>,
     seeds: HashMap<MapData, u32, u64>,
     full: PerCpuArray<MapData, u64>,
@@ -268,6 +270,7 @@ impl Tree {
             program.attach().map_err(|e| refused(name, e))?;
         }
         Ok(Self {
+            members: take(&mut programs, "TREE")?,
             root: take(&mut programs, "ROOT")?,
             seeds: take(&mut programs, "SEEDS")?,
             full: take(&mut programs, "TREE_FULL")?,
@@ -299,6 +302,13 @@ impl Tree {
     pub fn seed(&mut self, pid: u32, start_ticks: u64) -> Result<(), HistError> {
         let inserted = self.seeds.insert(pid, start_ticks, 0);
         inserted.map_err(map_error("SEEDS"))
+    }
+
+    /// Those whose events count and who were met: number in the initial PID
+    /// namespace, and start, boot ns.
+    pub fn members(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let keys = self.members.keys().flatten();
+        keys.map(|Plain(key)| (key.tgid, key.start))
     }
 
     /// Processes that did not fit into the set.

@@ -7,9 +7,9 @@ use crate::hist::filter;
 use crate::hist::plan::{Aggregate, Key, Source, Transform, Value, log2};
 use crate::hist::{KeyValue, Plan, Row, Table};
 
-/// The rows of one trigger.
+/// The rows of the triggers that share one table.
 pub struct Counts {
-    plan: Plan,
+    plans: Vec<Plan>,
     rows: Vec<Row>,
     places: HashMap<Vec<KeyValue>, usize>,
     dropped: u64,
@@ -20,9 +20,9 @@ pub struct Counts {
 
 impl Counts {
     /// An empty table.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plans: Vec<Plan>) -> Self {
         Self {
-            plan: plan.clone(),
+            plans,
             rows: Vec::new(),
             places: HashMap::new(),
             dropped: 0,
@@ -51,11 +51,19 @@ impl Counts {
 
     /// Counts a record of that time, boot ns.
     pub fn add(&mut self, record: &Record, ts: u64) {
-        if self.paused || !self.passes(record) {
+        if self.paused {
             return;
         }
-        let keys: Vec<_> = self.plan.keys.iter().map(|k| key(k, record, ts)).collect();
-        let room = self.plan.size as usize;
+        let plans = std::mem::take(&mut self.plans);
+        for plan in plans.iter().filter(|plan| passes(plan, record)) {
+            self.add_by(plan, record, ts);
+        }
+        self.plans = plans;
+    }
+
+    fn add_by(&mut self, plan: &Plan, record: &Record, ts: u64) {
+        let keys: Vec<_> = plan.keys.iter().map(|k| key(k, record, ts)).collect();
+        let room = plan.size as usize;
         let at = match self.places.get(&keys) {
             Some(at) => *at,
             None if self.rows.len() >= room => {
@@ -66,7 +74,7 @@ impl Counts {
                 self.rows.push(Row {
                     keys: keys.clone(),
                     hitcount: 0,
-                    values: vec![0; self.plan.values.len()],
+                    values: vec![0; plan.values.len()],
                 });
                 self.places.insert(keys, self.rows.len() - 1);
                 self.rows.len() - 1
@@ -77,7 +85,7 @@ impl Counts {
         };
         let first = row.hitcount == 0;
         row.hitcount += 1;
-        for (value, to) in self.plan.values.iter().zip(&mut row.values) {
+        for (value, to) in plan.values.iter().zip(&mut row.values) {
             if let Source::Int { offset, .. } = value.source
                 && record.absent.contains(&offset)
             {
@@ -87,17 +95,16 @@ impl Counts {
             *to = fold(value, *to, number(value.source, record, ts), first);
         }
     }
+}
 
-    fn passes(&self, record: &Record) -> bool {
-        let filter = self.plan.filter.as_ref();
-        filter.is_none_or(|filter| {
-            filter.holds(filter::Record {
-                bytes: &record.bytes,
-                cpu: 0,
-                comm: &[],
-            })
+fn passes(plan: &Plan, record: &Record) -> bool {
+    plan.filter.as_ref().is_none_or(|filter| {
+        filter.holds(filter::Record {
+            bytes: &record.bytes,
+            cpu: 0,
+            comm: &[],
         })
-    }
+    })
 }
 
 fn fold(value: &Value, old: u64, new: u64, first: bool) -> u64 {

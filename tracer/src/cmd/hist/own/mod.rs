@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Result, bail};
 
 use self::count::Counts;
-use super::ebpf::Whom;
 use super::targets::{Target, Targets};
+use super::whom::Whom;
 use crate::cli::RING_SIZE;
 use crate::cmd::run::{PROC, Run, meta};
-use crate::hist::Table;
 use crate::hist::plan::Source as From;
+use crate::hist::{Plan, Table};
 use crate::model::Process;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
@@ -25,7 +25,7 @@ use crate::sys::cgroup::Cgroups;
 
 pub use record::{PROCESS_EXIT, format};
 
-/// Counts of all targets that are events of our own, `None` for the others.
+/// One for each table, `None` where it is not of events of our own.
 type Shared = Arc<Mutex<Vec<Option<Counts>>>>;
 
 /// The source of these events, and their tables.
@@ -44,13 +44,15 @@ impl Own {
         if !targets.list.iter().any(|t| t.format.is_own()) {
             return Ok(None);
         }
-        let counts = targets.list.iter().map(|t| {
-            let own = t.format.is_own().then(|| {
-                possible(t)?;
-                Ok(Counts::new(&t.plan))
-            });
-            own.transpose()
-        });
+        let own = |table| {
+            let of_table = targets.of_table(table);
+            let of_table = of_table.filter_map(|at| targets.list.get(at));
+            let own: Vec<&Target> = of_table.filter(|t| t.format.is_own()).collect();
+            own.iter().try_for_each(|t| possible(t))?;
+            let plans: Vec<Plan> = own.iter().map(|t| t.plan.clone()).collect();
+            Ok((!plans.is_empty()).then(|| Counts::new(plans)))
+        };
+        let counts = (0..targets.tables.len()).map(own);
         let counts: Shared = Arc::new(Mutex::new(counts.collect::<Result<_>>()?));
         let mut pipeline = Pipeline::new();
         pipeline.add("hist", Box::new(Ends(Arc::clone(&counts))));
@@ -84,20 +86,16 @@ impl Own {
     }
 
     /// A table as it is now, in no order; `None`: not one of these.
-    pub fn table(&self, targets: &Targets, table: usize) -> Option<Table> {
+    pub fn table(&self, table: usize) -> Option<Table> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut of_table = targets.of_table(table);
-        let first = of_table.find_map(|at| counts.get(at)?.as_ref());
-        first.map(Counts::table)
+        Some(counts.get(table)?.as_ref()?.table())
     }
 
     /// Pauses or goes on, as said, and clears if wanted.
-    pub fn act(&self, targets: &Targets, table: usize, paused: Option<bool>, clear: bool) {
+    pub fn act(&self, table: usize, paused: Option<bool>, clear: bool) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        for at in targets.of_table(table) {
-            if let Some(Some(counts)) = counts.get_mut(at) {
-                counts.act(paused, clear);
-            }
+        if let Some(Some(counts)) = counts.get_mut(table) {
+            counts.act(paused, clear);
         }
     }
 
@@ -131,21 +129,9 @@ fn source(whom: &Whom) -> Result<EbpfSource> {
         Whom::Cgroup(path) => (ebpf::Whom::All, vec![cgroups.id(path)?]),
     };
     let options = ebpf::Options {
-        whom,
-        proc_seeds: false,
-        ring_size: RING_SIZE,
         max_argv: 4096,
-        threads: false,
-        env: false,
-        failed_execs: false,
-        signals: false,
-        kthreads: false,
-        failed_only: false,
-        debug: false,
-        comm: None,
-        exclude_comm: None,
-        uids: Vec::new(),
         cgroups: ids,
+        ..ebpf::Options::new(whom, RING_SIZE)
     };
     let source = EbpfSource::open(&options, Box::new(move |id| cgroups.path(id).clone()))?;
     Ok(source)

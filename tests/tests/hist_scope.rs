@@ -1,0 +1,150 @@
+//! `tracer hist`, restricted: whose events count, and that those of nobody else do.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tracer_tests::beside::Beside;
+use tracer_tests::cgroup::Cgroup;
+use tracer_tests::hist::{await_counting, count_of, counting};
+use tracer_tests::{Outcome, Trace, fixture, require};
+
+const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
+
+fn refused(args: &[&str], expected: &[&str]) {
+    let trace = Trace::bare().without_capture().option("hist");
+    // Where it is not refused it ends by itself.
+    let trace = trace.options(ENDS).options(["--duration", "30s"]);
+    let outcome = trace.options(args.iter().copied()).run().expect_code(125);
+    let said = outcome.stderr();
+    for text in expected {
+        assert!(said.contains(text), "{text:?} is not in {said}");
+    }
+}
+
+/// Runs a program that is called `name`, and is a process with a child, within
+/// whatever a shell's `enter` moves it into.
+fn renamed(enter: &str, name: &str) {
+    let script = format!("{enter}; {} {name}", fixture("renamed").display());
+    let status = Command::new("sh").args(["-c", &script]).output();
+    assert!(status.expect("a shell").status.success());
+}
+
+fn ended(mut running: tracer_tests::run::Running) -> Outcome {
+    running.await_condition("nothing", |_| true);
+    running.signal(libc::SIGINT);
+    running.finish().expect_code(0)
+}
+
+#[test]
+fn a_cgroup_and_those_below_it_count() {
+    require!(bpf);
+    let group = match Cgroup::new() {
+        Ok(group) => group,
+        Err(reason) => return tracer_tests::host::skipped(&reason),
+    };
+    let below = group.path().join("below");
+    let deep = below.join("deep");
+    fs::create_dir_all(&deep).expect("cgroups");
+    let enter = |path: &Path| format!("echo $$ >'{}'", path.join("cgroup.procs").display());
+    let mount = group.path().parent().expect("a mount").to_owned();
+    let name = group.name();
+    let full = group.path().display().to_string();
+    let relative = name.trim_start_matches('/').to_owned();
+    // The full path, the one that /proc/PID/cgroup has, and one from the current directory.
+    for path in [full, name, format!("./{relative}")] {
+        let trace = Trace::bare().without_capture().in_dir(&mount);
+        let trace = trace.option("hist").options(ENDS);
+        let running = await_counting(trace.options(["--cgroup", path.as_str()]).start());
+        renamed(&enter(group.path()), "itself");
+        renamed(&enter(&below), "below");
+        renamed(&enter(&deep), "deep");
+        renamed(&enter(&mount), "outside");
+        let text = ended(running).stdout();
+        for (comm, count) in [("itself", 2), ("below", 2), ("deep", 2), ("outside", 0)] {
+            assert_eq!(count_of(&text, comm), count, "{comm}: {path}: {text}");
+        }
+    }
+    let nested = below.display().to_string();
+    let running = counting(ENDS.into_iter().chain(["--cgroup", &nested]));
+    renamed(&enter(group.path()), "itself");
+    renamed(&enter(&deep), "deep");
+    fs::remove_dir(&deep).expect("an empty cgroup");
+    fs::remove_dir(&below).expect("an empty cgroup");
+    // It is no more: so nobody is in it, and that is all.
+    renamed(&enter(group.path()), "itself");
+    let text = ended(running).stdout();
+    assert_eq!((count_of(&text, "itself"), count_of(&text, "deep")), (0, 2));
+    refused(
+        &["--cgroup", &nested],
+        &["--cgroup", &nested, "find ", "-type d"],
+    );
+}
+
+#[test]
+fn what_is_no_cgroup_is_refused() {
+    require!(bpf);
+    if let Err(reason) = Cgroup::new() {
+        return tracer_tests::host::skipped(&reason);
+    }
+    refused(&["--cgroup", "/no/such"], &["/no/such", "No such file"]);
+    // Something else that is there, as a hierarchy of v1 would be.
+    refused(
+        &["--cgroup", "/usr"],
+        &["/usr: is not a directory of cgroup v2"],
+    );
+    refused(&["--cgroup", ""], &["--cgroup"]);
+}
+
+#[test]
+fn a_running_tree_counts_until_it_has_ended() {
+    require!(bpf);
+    let renamed = fixture("renamed").display().to_string();
+    // A grandchild that runs already, and lives longer than the root.
+    let script = format!(
+        "exec 3<&0; (read x <&3; {renamed} late; exec {renamed} last) & read x; {renamed} early; wait"
+    );
+    for own in [false, true] {
+        let mut root = Beside::shell(&script);
+        let pid = root.pid().to_string();
+        let event = if own { "process_exit" } else { ENDS[0] };
+        let running = counting([event, ENDS[1], "-p", &pid]);
+        Command::new(fixture("tiny")).status().expect("it runs");
+        root.tell("one\nother");
+        let text = running.finish().expect_code(0).stdout();
+        for comm in ["early", "late", "last"] {
+            assert_eq!(count_of(&text, comm), 2, "{comm}: {text}");
+        }
+        assert_eq!(count_of(&text, "tiny"), 0, "{text}");
+        drop(root);
+        refused(&["-p", &pid], &["-p", &pid, "pgrep"]);
+    }
+}
+
+#[test]
+fn process_numbers_of_a_container_are_refused() {
+    require!(bpf);
+    let inner = |options: &str| {
+        let tracer = tracer_tests::host::tracer();
+        let script = format!(
+            "sleep 60 & {} hist {} {} {options}; code=$?; kill $!; exit $code",
+            tracer.display(),
+            ENDS[0],
+            ENDS[1],
+        );
+        let trace = Trace::bare().without_capture();
+        let launcher = ["unshare", "-pf", "--mount-proc", "sh", "-c", &script];
+        trace.through(launcher).run()
+    };
+    let outcome = inner("-p $! --duration 30s");
+    let said = outcome.stderr();
+    assert_eq!(outcome.code(), 125, "{said}");
+    assert!(
+        said.contains("container") && said.contains("--cgroup"),
+        "{said}"
+    );
+    // A command is found there, too.
+    let outcome = inner(&format!("-- {} inside", fixture("renamed").display()));
+    assert_eq!(outcome.code(), 0, "{}", outcome.stderr());
+    assert_eq!(count_of(&outcome.stderr(), "inside"), 2);
+}
