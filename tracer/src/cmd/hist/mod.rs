@@ -11,13 +11,13 @@ mod show;
 mod targets;
 mod whom;
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use self::show::Outputs;
+use self::show::{Outputs, harmless};
 use self::targets::Targets;
 use super::run::block_on;
 use crate::cli::Hist;
@@ -32,7 +32,10 @@ use crate::sys::tracefs::Tracefs;
 /// What is wrong with an event, a trigger or an output; what the kernel refuses.
 pub fn run(options: &Hist) -> Result<ExitCode> {
     if let Some((word, whom)) = options.action() {
-        let answer = control::ask(word, whom)?;
+        let mut answer = control::ask(word, whom)?;
+        if io::stdout().is_terminal() {
+            answer = harmless(&answer);
+        }
         let mut out = io::stdout().lock();
         out.write_all(&answer)
             .and_then(|()| out.flush())

@@ -81,7 +81,7 @@ impl Outputs {
     /// # Errors
     /// An output cannot be written; the others have been.
     pub fn show(&self, views: &[View<'_>], again: bool) -> Result<bool> {
-        self.write(|form| render(views, form), again)
+        self.write(|form, terminal| render(views, form, terminal), again)
     }
 
     /// The same for the kernel's own files, which have one form only.
@@ -89,14 +89,14 @@ impl Outputs {
     /// # Errors
     /// As above.
     pub fn show_text(&self, text: &[u8], again: bool) -> Result<bool> {
-        self.write(|_| text.to_vec(), again)
+        self.write(|_, _| text.to_vec(), again)
     }
 
-    fn write(&self, render: impl Fn(Form) -> Vec<u8>, again: bool) -> Result<bool> {
+    fn write(&self, render: impl Fn(Form, bool) -> Vec<u8>, again: bool) -> Result<bool> {
         let mut heard = false;
         let mut fault = Ok(());
         for (place, form) in &self.list {
-            let text = render(*form);
+            let text = render(*form, place.is_terminal());
             match place.write(&text, *form, again) {
                 Ok(read) => heard |= read,
                 // One that is full must not cost the others.
@@ -108,20 +108,23 @@ impl Outputs {
 }
 
 impl Place {
+    fn is_terminal(&self) -> bool {
+        match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+            Self::File(_) => false,
+        }
+    }
+
     /// Returns `false` where the reader has gone: it has seen enough.
     fn write(&self, text: &[u8], form: Form, again: bool) -> Result<bool> {
+        let terminal = self.is_terminal();
         let written = match self {
             Self::File(path) => return write(path, text).map(|()| true),
-            Self::Stdout => {
-                let out = io::stdout();
-                let terminal = out.is_terminal();
-                print(&mut out.lock(), text, form, terminal, again)
-            }
+            Self::Stdout => print(&mut io::stdout().lock(), text, form, terminal, again),
             Self::Stderr => {
-                let out = io::stderr();
-                let terminal = out.is_terminal();
                 // As everything that is said there: where nobody can read it it is dropped.
-                let _unheard = print(&mut out.lock(), text, form, terminal, again);
+                let _unheard = print(&mut io::stderr().lock(), text, form, terminal, again);
                 Ok(())
             }
         };
@@ -176,13 +179,16 @@ fn print(
     out.flush()
 }
 
-fn render(views: &[View<'_>], form: Form) -> Vec<u8> {
+fn render(views: &[View<'_>], form: Form, terminal: bool) -> Vec<u8> {
     let mut out = Vec::new();
     for (at, view) in views.iter().enumerate() {
         match form {
             Form::Text => {
                 out.extend(heading(&view.plan.event, views.len()));
-                out.extend(view.text());
+                out.extend(match terminal {
+                    true => view.text_for_terminal(),
+                    false => view.text(),
+                });
             }
             Form::Json => out.extend(view.json().bytes()),
             Form::Csv => {
@@ -206,7 +212,7 @@ pub fn heading(event: &str, tables: usize) -> Vec<u8> {
 }
 
 /// Texts of strangers, as a terminal may see them.
-fn harmless(text: &[u8]) -> Vec<u8> {
+pub fn harmless(text: &[u8]) -> Vec<u8> {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive(|b| *b == b'\n') {
         let (line, end) = match line.strip_suffix(b"\n") {

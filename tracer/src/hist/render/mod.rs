@@ -12,7 +12,8 @@ mod text;
 
 use super::plan::Plan;
 use super::resolve::Resolve;
-use super::table::{Row, Table};
+use super::table::{KeyValue, Row, Table};
+use crate::sink::escape::escape;
 
 /// A table that is to be shown. Its rows are shown in the order in which they are
 /// ([`Table::sort`]).
@@ -29,6 +30,22 @@ impl View<'_> {
     /// strangers are in it as they are.
     pub fn text(&self) -> Vec<u8> {
         text::text(self)
+    }
+
+    /// The same, safe for a terminal: texts of strangers, in which there may be line
+    /// breaks, too, are escaped.
+    pub fn text_for_terminal(&self) -> Vec<u8> {
+        let mut table = self.table.clone();
+        for key in table.rows.iter_mut().flat_map(|row| &mut row.keys) {
+            if let KeyValue::Text(text) | KeyValue::Task { comm: text, .. } = key {
+                *text = escaped(text);
+            }
+        }
+        let view = View {
+            table: &table,
+            ..*self
+        };
+        view.text()
     }
 
     /// One JSON object, with a line break behind it.
@@ -60,4 +77,10 @@ impl View<'_> {
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.table.rows.iter()
     }
+}
+
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let mut out = String::new();
+    escape(&mut out, text);
+    out.into_bytes()
 }

@@ -32,6 +32,9 @@ const FOLLOWERS: [(&str, &str); 2] = [
 /// Maps of those who are followed.
 const SHARED: [&str; 4] = ["TREE", "SEEDS", "TREE_FULL", "ROOT"];
 
+/// The map of events that found no room.
+const DROPPED: &str = "DROPPED";
+
 macro_rules! plain {
     ($($type:ty)*) => {$(
         // SAFETY: repr(C), integers only, no padding (a rule of tracer-common, see its crate docs).
@@ -109,6 +112,11 @@ impl Counter {
         let mut programs = loader.load(OBJECT).map_err(not_loaded)?;
         let program: &mut TracePoint = program(&mut programs, "hist")?;
         program.load().map_err(|e| refused("hist", e))?;
+        // The program has its maps. Each descriptor counts where there are many triggers.
+        let names: Vec<String> = programs.maps().map(|(name, _)| name.to_owned()).collect();
+        for name in names.iter().filter(|n| **n != table && *n != DROPPED) {
+            drop(programs.take_map(name));
+        }
         Ok(Self {
             programs,
             table,
@@ -184,9 +192,9 @@ impl Counter {
     /// # Errors
     /// Those of bpf(2).
     pub fn dropped(&self) -> Result<u64, HistError> {
-        let map = self.programs.map("DROPPED").ok_or(HistError::Object)?;
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).map_err(map_error("DROPPED"))?;
-        let values = map.get(&0, 0).map_err(map_error("DROPPED"))?;
+        let map = self.programs.map(DROPPED).ok_or(HistError::Object)?;
+        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).map_err(map_error(DROPPED))?;
+        let values = map.get(&0, 0).map_err(map_error(DROPPED))?;
         Ok(values.iter().sum())
     }
 
@@ -198,11 +206,11 @@ impl Counter {
     pub fn clear(&mut self) -> Result<(), HistError> {
         self.rows_map()?.clear().map_err(HistError::Table)?;
         let cpus = self.cpus;
-        let map = self.programs.map_mut("DROPPED").ok_or(HistError::Object)?;
+        let map = self.programs.map_mut(DROPPED).ok_or(HistError::Object)?;
         let mut map: PerCpuArray<_, u64> =
-            PerCpuArray::try_from(map).map_err(map_error("DROPPED"))?;
+            PerCpuArray::try_from(map).map_err(map_error(DROPPED))?;
         let zeroes = aya::maps::PerCpuValues::try_from(vec![0; cpus]).map_err(HistError::Table)?;
-        map.set(0, zeroes, 0).map_err(map_error("DROPPED"))
+        map.set(0, zeroes, 0).map_err(map_error(DROPPED))
     }
 
     /// Events at which another BPF program ran on that CPU, so that the kernel

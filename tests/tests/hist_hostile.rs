@@ -1,0 +1,453 @@
+//! `tracer hist` as a hostile user has it: odd names and texts, full tables, full disks, readers
+//! that leave, kills.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tracer_tests::hist::{await_counting, count_of, counting, hist, json, rows, socket};
+use tracer_tests::host::{alone, tracer};
+use tracer_tests::pty::Pty;
+use tracer_tests::tmpfs::Tmpfs;
+use tracer_tests::truth::number_after;
+use tracer_tests::{Outcome, Trace, fixture, require};
+
+const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
+
+fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> Outcome {
+    let trace = Trace::bare().without_capture().option("hist");
+    trace.options(args).run()
+}
+
+#[test]
+fn no_text_of_a_trigger_reaches_the_terminal_or_is_taken_for_another() {
+    require!(bpf);
+    let keys = format!("hist:keys={}comm", "comm,".repeat(99));
+    let long = format!("hist:keys=comm if comm == \"{}\"", "x".repeat(5000));
+    let deep = format!("hist:keys=comm if {}pid == 1", "(".repeat(3000));
+    let closed = format!("hist:keys=comm if pid == 1{}", ")".repeat(3000));
+    let nots = format!("hist:keys=comm if {}", "!".repeat(3000));
+    let many = format!("hist:keys=comm if pid == 1{}", " || pid == 2".repeat(30));
+    let texts = [
+        "",
+        " ",
+        "hist",
+        "hist:",
+        "hist:keys=",
+        "hist:keys=,",
+        "hist:keys=\x1b[31mcomm",
+        "\x1b]0;title\x07hist:keys=comm",
+        "hist:keys=comm if comm ~ \"open",
+        "hist:keys=comm if comm ~ \"日本\" && \x1b[2J == 1",
+        "hist:keys=comm\u{202e}",
+        "hist:keys=comm:size=99999999999999999999",
+        "hist:keys=comm:sort=\x07",
+        "hist:keys=comm if pid == \x1b",
+        &keys,
+        &long,
+        &deep,
+        &closed,
+        &nots,
+        &many,
+    ];
+    let refused = |event: &str, text: &str| {
+        let outcome = run([event, text, "--duration", "30s"]).expect_code(125);
+        assert_eq!(outcome.stdout(), "");
+        let said = outcome.stderr();
+        let harmless = said
+            .chars()
+            .all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}'));
+        assert!(harmless && said.starts_with("tracer: "), "{said:?}");
+        said
+    };
+    for text in texts {
+        refused(ENDS[0], text);
+    }
+    for event in [
+        "",
+        ":",
+        "/",
+        "sched:",
+        ":sched_process_exit",
+        "sched:../sched/sched_process_exit",
+        "sched:\x1b[31m",
+        "\x1b[31m",
+        "..:x",
+        "ftrace:print",
+    ] {
+        refused(event, ENDS[1]);
+    }
+    // The caret's column, where characters have two.
+    let said = refused(ENDS[0], "hist:keys=comm if comm ~ \"日本\"\t&& nix == 1");
+    let lines: Vec<&str> = said.lines().collect();
+    let caret = lines.iter().position(|l| l.trim() == "^").expect("a caret");
+    let (before, _) = lines[caret - 1].split_once("nix").expect("the text");
+    let columns = before.chars().count() + before.chars().filter(|c| !c.is_ascii()).count();
+    assert_eq!(lines[caret].find('^'), Some(columns), "{said}");
+}
+
+const NAMES: [&[u8]; 6] = [
+    b"a) b",
+    b"a\nb",
+    b"\"q\",x;",
+    b"\xff\xfe\x1b[31m",
+    b"<a>&'\"",
+    b"=1+1",
+];
+
+/// Shell words that run a process, and its child, of each of these names.
+fn with_odd_names() -> String {
+    let renamed = fixture("renamed").display().to_string();
+    let octal = |name: &[u8]| -> String { name.iter().map(|b| format!("\\{b:03o}")).collect() };
+    let runs = NAMES.map(|name| format!("{renamed} \"$(printf '{}')\" >/dev/null", octal(name)));
+    runs.join("; ")
+}
+
+#[test]
+fn odd_names_are_whole_in_every_form() {
+    require!(bpf);
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let files = ["t.json", "t.csv", "t.svg", "t.txt"].map(file);
+    let outputs = files.iter().flat_map(|f| ["-o", f.as_str()]);
+    let trace = Trace::bare().without_capture().option("hist");
+    let trace = trace.options(ENDS).options(outputs);
+    trace
+        .options(["--", "sh", "-c", &with_odd_names()])
+        .run()
+        .expect_code(0);
+    let table: Value = serde_json::from_slice(&fs::read(&files[0]).expect("a file")).expect("JSON");
+    let of_json: Vec<Vec<u8>> = rows(&table)
+        .iter()
+        .map(|row| {
+            use base64::Engine as _;
+            let bytes = row["key"]["comm_b64"].as_str();
+            let bytes = bytes.map(|b| base64::engine::general_purpose::STANDARD.decode(b));
+            let text = || row["key"]["comm"].as_str().expect("a name").into();
+            bytes.map_or_else(text, |b| b.expect("base64"))
+        })
+        .collect();
+    let mut reader = csv::Reader::from_path(&files[1]).expect("CSV");
+    let of_csv: Vec<Vec<u8>> = reader
+        .byte_records()
+        .map(|record| record.expect("a row")[0].to_vec())
+        .collect();
+    let text = fs::read(&files[3]).expect("a file");
+    for name in NAMES {
+        assert!(of_json.iter().any(|n| n == name), "{table}");
+        assert!(of_csv.iter().any(|n| n == name), "{of_csv:?}");
+        let row = [b"{ comm: ".as_slice(), name, b" "].concat();
+        assert!(text.windows(row.len()).any(|w| w == row), "{text:?}");
+    }
+    let parse =
+        "import sys, xml.etree.ElementTree as e; print(len(e.parse(sys.argv[1]).findall('.//*')))";
+    match Command::new("python3")
+        .args(["-c", parse, &files[2]])
+        .output()
+    {
+        Ok(out) => assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(error) => tracer_tests::host::skipped(&format!("python3: {error}")),
+    }
+}
+
+#[test]
+fn a_terminal_is_shown_rows_of_one_line() {
+    require!(bpf);
+    let _alone = alone();
+    let terminal = Pty::open();
+    let mut command = Command::new(tracer());
+    command
+        .arg("hist")
+        .args(ENDS)
+        .args(["--watch", "0.05", "--"]);
+    command.args(["sh", "-c", &with_odd_names()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(terminal.slave_copy());
+    let status = command.status().expect("it can be started");
+    drop(command);
+    assert_eq!(status.code(), Some(0));
+    let written = String::from_utf8(terminal.written()).expect("UTF-8");
+    let last = written.rsplit("\x1b[H\x1b[J").next().expect("a table");
+    assert_ne!(last, written, "it was not shown in place");
+    assert!(!last.contains('\x1b'), "{last:?}");
+    for name in ["a\\nb", "\\xff\\xfe\\x1b[31m"] {
+        assert_eq!(count_of(last, name), 2, "{last}");
+    }
+}
+
+#[test]
+fn a_full_table_drops_exactly_what_did_not_fit() {
+    require!(bpf);
+    let _alone = alone();
+    for (workers, keys, size) in [("1", 1000_u64, 128), ("4", 1000, 256), ("4", 256, 256)] {
+        let trigger = format!("hist:keys=fd:size={size} if fd >= 1000000");
+        let outcome = hist(
+            ["syscalls:sys_enter_close", &trigger, "--json"],
+            &["hammer", workers, "32000", &keys.to_string()],
+        )
+        .expect_code(0);
+        let table = json(&outcome);
+        let number = |name: &str| table[name].as_u64().expect("a number");
+        let closes = number_after(&outcome.stdout(), "CLOSES");
+        assert_eq!(number("hits") + number("dropped"), closes, "{table}");
+        assert_eq!(number("entries"), keys.min(size), "{table}");
+        assert_eq!(number("dropped") > 0, keys > size);
+        // Whoever is in is counted in full.
+        for row in rows(&table) {
+            assert_eq!(row["hitcount"].as_u64(), Some(closes / keys), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it() {
+    require!(bpf);
+    let options = ["--watch", "0.05", "--duration", "60s"];
+    for form in ["--json", "--csv", "--plot"] {
+        let mut child = Command::new(tracer())
+            .arg("hist")
+            .args(ENDS)
+            .args(options)
+            .arg(form)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it can be started");
+        let mut out = child.stdout.take().expect("a pipe");
+        let mut some = [0; 1];
+        out.read_exact(&mut some).expect("a table");
+        drop(out);
+        // Long before its time.
+        let begin = std::time::Instant::now();
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{form}");
+        assert!(begin.elapsed().as_secs() < 50);
+    }
+}
+
+#[test]
+fn a_table_each_so_often_goes_into_a_pipe_as_it_is() {
+    require!(bpf);
+    let _alone = alone();
+    let mut running = counting(ENDS.into_iter().chain(["--json", "--watch", "0.05"]));
+    running.await_condition("three tables", |r| r.stdout().lines().count() >= 3);
+    running.signal(libc::SIGTERM);
+    let outcome = running.finish().expect_code(0);
+    let text = outcome.stdout();
+    for line in text.lines() {
+        let table: Value = serde_json::from_str(line).expect("an object in each line");
+        assert_eq!(table["event"], ENDS[0]);
+    }
+}
+
+#[test]
+fn a_full_disk_costs_neither_the_command_nor_the_other_outputs() {
+    require!(bpf);
+    let small = Tmpfs::mount(4096);
+    let full = small.path().join("full.txt");
+    fs::write(small.path().join("all"), [0; 8192]).expect_err("it is full");
+    let dir = tempfile::tempdir().expect("a directory");
+    let good = dir.path().join("good.csv");
+    let done = dir.path().join("done");
+    let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+    let trace = trace.options(["--watch", "0.05", "-o"]).option(&full);
+    let trace = trace.option("-o").option(&good);
+    let script = format!("sleep 0.5; touch {}", done.display());
+    let outcome = trace.options(["--", "sh", "-c", &script]).run();
+    assert_eq!(outcome.code(), 125);
+    let said = outcome.stderr();
+    assert!(
+        said.contains("full.txt cannot be written") && said.contains("No space left"),
+        "{said}"
+    );
+    assert!(done.exists());
+    let good = fs::read_to_string(good).expect("a file");
+    assert!(good.contains("touch,1\n"), "{good}");
+    // Where nothing else is to be done it ends at once.
+    let device = fs::OpenOptions::new().write(true).open("/dev/full");
+    let device = device.expect("a device");
+    let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+    let trace = trace.options(["--watch", "0.05", "--duration", "60s"]);
+    let outcome = trace.setup(move |c| {
+        c.stdout(device);
+    });
+    let outcome = outcome.run();
+    assert_eq!(outcome.code(), 125);
+    assert!(outcome.stderr().contains("No space left"));
+}
+
+#[test]
+fn of_several_that_run_one_is_named() {
+    require!(bpf);
+    let _alone = alone();
+    let named = |name: &str| {
+        let trigger = format!("hist:name={name}:keys=comm");
+        counting([ENDS[0], &trigger, "--duration", "60s"])
+    };
+    let (first, second, other) = (named("same"), named("same"), named("other"));
+    let ask = |option: &str, whom: &str| run([option, whom]);
+    let pids = [&first, &second, &other].map(|r| r.pid().to_string());
+    let outcome = run(["--show"]).expect_code(125);
+    for pid in &pids {
+        assert!(outcome.stderr().contains(pid), "{}", outcome.stderr());
+    }
+    let outcome = ask("--clear", "same").expect_code(125);
+    let said = outcome.stderr();
+    assert!(
+        said.contains(&pids[0]) && said.contains(&pids[1]) && !said.contains(&pids[2]),
+        "{said}"
+    );
+    ask("--pause", "other").expect_code(0);
+    let shown = ask("--show", &pids[2]).expect_code(0).stdout();
+    assert!(shown.contains("name=other") && shown.contains("[paused]"));
+    // One that was killed is not there any more, nor is its socket.
+    let pid = second.pid();
+    second.signal(libc::SIGKILL);
+    assert_eq!(second.finish().code(), 1000 + libc::SIGKILL);
+    assert!(socket(pid).exists());
+    let shown = ask("--show", "same").expect_code(0).stdout();
+    assert!(shown.contains("name=same") && shown.contains("[active]"));
+    assert!(!socket(pid).exists());
+    for odd in ["nobody's", "-1", "\x1b[31m", ""] {
+        let outcome = ask("--show", odd).expect_code(125);
+        assert!(!outcome.stderr().contains('\x1b'));
+    }
+    // Somebody else may not.
+    let trace = Trace::bare().without_capture();
+    let copy = tempfile::tempdir().expect("a directory");
+    let path = copy.path().join("tracer");
+    fs::copy(tracer(), &path).expect("a copy");
+    open_to_all(copy.path());
+    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
+    let trace = trace.through(nobody).binary(path.into_os_string());
+    let outcome = trace.options(["hist", "--show", "other"]).run();
+    assert_eq!(outcome.code(), 125);
+    assert!(outcome.stderr().contains("sudo"), "{}", outcome.stderr());
+    for running in [first, other] {
+        running.signal(libc::SIGINT);
+        running.finish().expect_code(0);
+    }
+    for option in ["--json", "--watch=1", "--duration=1s", "-p1"] {
+        run(["--show", option]).expect_code(125);
+    }
+}
+
+fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, mode).expect("our own directory");
+}
+
+#[test]
+fn without_root_it_says_what_to_do() {
+    require!(bpf);
+    let copy = tempfile::tempdir().expect("a directory");
+    let path = copy.path().join("tracer");
+    fs::copy(tracer(), &path).expect("a copy");
+    open_to_all(copy.path());
+    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
+    for command in [&["--duration", "30s"][..], &["--", "true"]] {
+        let trace = Trace::bare().without_capture().through(nobody);
+        let trace = trace.binary(path.clone().into_os_string()).option("hist");
+        let outcome = trace.options(ENDS).options(command.iter().copied()).run();
+        assert_eq!(outcome.code(), 125);
+        let said = outcome.stderr();
+        assert!(said.contains("sudo tracer hist"), "{said}");
+        // That is no engine of this one.
+        assert!(!said.contains("ptrace"), "{said}");
+    }
+}
+
+#[test]
+fn tracefs_need_not_be_mounted() {
+    require!(bpf);
+    let script = format!(
+        "umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug/tracing; umount -l /sys/kernel/debug; \
+         {} hist {} {} -- {} unmounted; code=$?; grep -c tracefs /proc/mounts; exit $code",
+        tracer().display(),
+        ENDS[0],
+        ENDS[1],
+        fixture("renamed").display()
+    );
+    let launcher = ["unshare", "-m", "sh", "-c", &script];
+    let trace = Trace::bare().without_capture().through(launcher);
+    let outcome = trace.run().expect_code(0);
+    assert_eq!(count_of(&outcome.stderr(), "unmounted"), 2);
+    assert!(outcome.stdout().ends_with("0\n"), "{}", outcome.stdout());
+}
+
+#[test]
+fn twenty_events_count_at_once_and_one_twice() {
+    require!(bpf);
+    let events = [ENDS[0]].repeat(20);
+    let mut args: Vec<String> = events
+        .iter()
+        .flat_map(|e| [(*e).to_owned(), ENDS[1].to_owned()])
+        .collect();
+    args.push("--json".to_owned());
+    let outcome = hist(args.iter().map(String::as_str), &["renamed", "again"]).expect_code(0);
+    let text = outcome.stderr();
+    let tables: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(tables.len(), 20);
+    for table in &tables {
+        assert_eq!(
+            (&table["hits"], &table["rows"]),
+            (&2.into(), &tables[0]["rows"])
+        );
+    }
+    // In one table, each for itself.
+    let outcome = hist(
+        [
+            "process_exit",
+            "hist:name=both:keys=comm",
+            "process_exit",
+            "hist:name=both:keys=comm if exit_code == 6",
+        ],
+        &["renamed", "again"],
+    );
+    assert_eq!(count_of(&outcome.stderr(), "again"), 3);
+    for (event, trigger) in [
+        ("process_exit", "hist:name=both:keys=comm"),
+        (ENDS[0], "hist:name=both:keys=comm"),
+    ] {
+        let outcome = hist(
+            [ENDS[0], "hist:name=both:keys=comm", event, trigger],
+            &["renamed", "again"],
+        );
+        assert_eq!((outcome.code(), outcome.stdout()), (125, String::new()));
+    }
+}
+
+#[test]
+fn the_commands_input_and_output_are_its_own() {
+    require!(bpf);
+    let input = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(input.path(), b"some\0thing\n").expect("a file");
+    let stdin = fs::File::open(input.path()).expect("a file");
+    let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+    let trace = trace.setup(move |c| {
+        c.stdin(stdin);
+    });
+    let outcome = trace.options(["--", "cat"]).run().expect_code(0);
+    assert_eq!(outcome.stdout_bytes(), b"some\0thing\n");
+    assert_eq!(count_of(&outcome.stderr(), "cat"), 1);
+}
+
+#[test]
+fn a_signal_goes_on_to_the_command_and_its_end_is_told() {
+    require!(bpf);
+    let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+    let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut running = await_counting(trace.options(["--", "sh", "-c", script]).start());
+    running.await_stdout("ready");
+    running.signal(libc::SIGTERM);
+    let outcome = running.finish().expect_code(9);
+    assert_eq!(count_of(&outcome.stderr(), "sh"), 1);
+}
