@@ -148,3 +148,97 @@ fn process_numbers_of_a_container_are_refused() {
     assert_eq!(outcome.code(), 0, "{}", outcome.stderr());
     assert_eq!(count_of(&outcome.stderr(), "inside"), 2);
 }
+
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    require!(bpf);
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    if !Path::new(LAST).exists() {
+        return tracer_tests::host::skipped("this kernel cannot be told the next process number");
+    }
+    let renamed = fixture("renamed").display().to_string();
+    let tiny = fixture("tiny").display().to_string();
+    // Its child is one of those that run already, and ends when it is told to.
+    let script = format!("exec 3<&0; (read x <&3) & read x; wait; read x; {renamed} end");
+    let mut root = Beside::shell(&script);
+    let child = tracer_tests::beside::child_of(root.pid());
+    let pid = root.pid().to_string();
+    let mut running = counting(ENDS.into_iter().chain(["-p", &pid]));
+    root.tell("one\nother");
+    let gone = format!("/proc/{child}");
+    running.await_condition("end of the child", |_| !Path::new(&gone).exists());
+    let again = (0..2000).any(|_| {
+        fs::write(LAST, (child - 1).to_string()).expect("root may write it");
+        let mut other = Command::new(&tiny).spawn().expect("it runs");
+        let same = u64::from(other.id()) == child;
+        other.wait().expect("it ends");
+        same
+    });
+    root.tell("go on");
+    let text = running.finish().expect_code(0).stdout();
+    assert_eq!(count_of(&text, "end"), 2, "{text}");
+    assert_eq!(count_of(&text, "tiny"), 0, "{text}");
+    if !again {
+        tracer_tests::host::skipped("others took the number each time");
+    }
+}
+
+#[test]
+fn a_storm_of_forks_is_counted_in_full() {
+    require!(bpf);
+    let n = tracer_tests::host::scaled(4000);
+    let outcome = tracer_tests::hist::hist(
+        [
+            "sched:sched_process_fork",
+            "hist:keys=common_type",
+            ENDS[0],
+            "hist:keys=common_type",
+            "process_exit",
+            "hist:keys=kthread",
+            "--json",
+        ],
+        &[
+            "execstorm",
+            "-j4",
+            &fixture("tiny").display().to_string(),
+            &n.to_string(),
+        ],
+    )
+    .expect_code(0);
+    let truth = outcome.truth();
+    let hits: Vec<u64> = outcome
+        .stderr()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|table| table["hits"].as_u64().expect("a number"))
+        .collect();
+    // The command's own fork was before, its end is in it.
+    assert_eq!(hits, [truth.forks, truth.forks + 1, truth.forks + 1]);
+}
+
+#[test]
+fn descendants_are_waited_for_where_that_is_wanted() {
+    require!(bpf);
+    let renamed = fixture("renamed").display().to_string();
+    let script = format!("(sleep 0.5; exec {renamed} late) >/dev/null 2>&1 & exit 3");
+    for event in [ENDS[0], "process_exit"] {
+        for (option, count) in [(None, 0), (Some("--wait-all"), 2)] {
+            let trace = Trace::bare().without_capture().options(["hist", event]);
+            let trace = trace.option(ENDS[1]).options(option);
+            let trace = trace.options(["--", "sh", "-c", &script]);
+            let outcome = trace.run().expect_code(3);
+            let text = outcome.stderr();
+            assert_eq!(count_of(&text, "late"), count, "{event}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_command_has_its_time() {
+    require!(bpf);
+    let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+    let trace = trace.options(["--timeout", "0.3", "--", "sleep", "60"]);
+    let outcome = trace.run().expect_code(124);
+    assert_eq!(count_of(&outcome.stderr(), "sleep"), 1);
+    refused(&["--timeout", "1"], &["CMD"]);
+}

@@ -13,17 +13,19 @@ use crate::sys::users::User;
 
 const EXAMPLES: &str = "\
 Examples:
-  tracer hist sched:sched_process_exit hist:keys=comm -- make     which programs ended in this build, and how often
+  tracer hist sched:sched_process_exit hist:keys=comm -- make    which programs ended, how often
   tracer hist raw_syscalls:sys_enter 'hist:keys=id.syscall:sort=hitcount.descending' -- ls
-  tracer hist kmem:kmalloc 'hist:keys=call_site.sym:vals=bytes_req:sort=bytes_req.descending' --duration 5s
+  tracer hist kmem:kmalloc 'hist:keys=call_site.sym:vals=bytes_req' --duration 5s
   tracer hist kmem:kmalloc hist:keys=bytes_req.log2 --plot --watch 1 --duration 10s
+  tracer hist syscalls:sys_enter_openat 'hist:keys=common_pid.execname' -p 4711
   tracer hist process_exit hist:keys=comm:vals=cpu_ns,max_rss_bytes.max -- make -j8
-  tracer hist --pause                                             act on one that runs
+  tracer hist --pause                                            act on one that runs
 
-TRIGGER is the text that the kernel takes in events/GROUP/EVENT/trigger, see docs/hist.md. The table is
-printed at the end: with a command on stderr, else on stdout; -o FILE writes it elsewhere.
+TRIGGER is the text that the kernel takes in events/GROUP/EVENT/trigger, see docs/hist.md. The
+table is printed at the end: with a command on stderr, else on stdout; -o FILE writes it elsewhere.
 
-Exit status: that of CMD; 0; 125 if tracer failed.";
+Exit status: that of CMD (124 after --timeout); 0; 1 where --compare finds a difference; 125 if
+tracer failed.";
 
 /// Which engine counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,8 +54,14 @@ pub struct Hist {
     #[arg(long, value_name = "PATH", help_heading = "Whom", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub cgroup: Option<PathBuf>,
     /// Run CMD as USER; needs root
-    #[arg(long, value_name = "USER", help_heading = "Whom", value_parser = User::find, value_hint = ValueHint::Username, requires = "command")]
+    #[arg(long, value_name = "USER", help_heading = "The command", value_parser = User::find, value_hint = ValueHint::Username, requires = "command")]
     pub uid: Option<User>,
+    /// End CMD after this time (30, 1.5m, 1h 30min): SIGTERM, and SIGKILL 5 s later
+    #[arg(long, value_name = "DURATION", help_heading = "The command", value_parser = value::duration, requires = "command")]
+    pub timeout: Option<Duration>,
+    /// Wait for descendants that outlive CMD, too
+    #[arg(long, help_heading = "The command", requires = "command")]
+    pub wait_all: bool,
     /// End after this time (30, 1.5m, 1h 30min)
     #[arg(long, value_name = "DURATION", help_heading = "Until when", value_parser = value::duration, conflicts_with = "command")]
     pub duration: Option<Duration>,

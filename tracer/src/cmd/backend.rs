@@ -347,6 +347,12 @@ impl Root {
         self.child.signal(signal)
     }
 
+    /// Sends a signal that is to end it; one that is stopped must see it, too.
+    pub fn expire(&self, signal: i32) -> io::Result<()> {
+        self.signal(signal)?;
+        self.signal(libc::SIGCONT)
+    }
+
     /// Waits for the end and gives it as a shell says it. Cancel safe; not to be
     /// called again after that.
     pub async fn end(&mut self) -> Result<u8> {

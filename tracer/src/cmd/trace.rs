@@ -20,7 +20,7 @@ use crate::pipeline::Pipeline;
 use crate::source::Source;
 
 /// Exit status after `--timeout`, as of timeout(1).
-const TIMED_OUT: u8 = 124;
+pub(super) const TIMED_OUT: u8 = 124;
 /// From SIGTERM to SIGKILL after `--timeout`.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -93,13 +93,13 @@ async fn report<S: Source>(
 }
 
 /// The stages of `--timeout`.
-struct Timeout {
+pub(super) struct Timeout {
     next: Option<(Instant, i32)>,
-    expired: bool,
+    pub expired: bool,
 }
 
 impl Timeout {
-    fn new(after: Option<Duration>) -> Self {
+    pub fn new(after: Option<Duration>) -> Self {
         // A time beyond what the clock can hold never comes.
         let at = after.and_then(|d| Instant::now().checked_add(d));
         Self {
@@ -108,8 +108,8 @@ impl Timeout {
         }
     }
 
-    /// The signal that is due.
-    async fn due(&mut self) -> i32 {
+    /// The signal that is due, see [`Root::expire`]. Cancel safe.
+    pub async fn due(&mut self) -> i32 {
         let Some((at, signal)) = self.next else {
             return pending().await;
         };
@@ -160,9 +160,7 @@ impl Course for CommandCourse {
                 _ => return Ok(true),
             },
             signal = timeout.due(), if status.is_none() => {
-                root.signal(signal)?;
-                // One that is stopped must see it, too.
-                root.signal(libc::SIGCONT)?;
+                root.expire(signal)?;
             }
             ended = root.end(), if status.is_none() => *status = Some(ended?),
         }

@@ -15,6 +15,7 @@ use crate::cli::Hist;
 use crate::cmd::backend::Root;
 use crate::cmd::run::{Course, Pace};
 use crate::cmd::signals::{Asked, Signals};
+use crate::cmd::trace::{TIMED_OUT, Timeout};
 use crate::hist::resolve::Names;
 use crate::launch::Command;
 use crate::pipeline::Pipeline;
@@ -57,6 +58,8 @@ pub async fn count(
         // The trees of -p may end.
         looks: trees.then(|| ticks(LOOK)),
         next_look: Instant::now(),
+        timeout: Timeout::new(options.timeout),
+        wait_all: options.wait_all,
         status: 0,
     };
     match run {
@@ -95,6 +98,8 @@ struct Work<'a> {
     watch: Option<Interval>,
     looks: Option<Interval>,
     next_look: Instant,
+    timeout: Timeout,
+    wait_all: bool,
     /// The command's.
     status: u8,
 }
@@ -107,6 +112,7 @@ impl Course for Work<'_> {
             control,
             watch,
             looks,
+            timeout,
             ..
         } = self;
         let end = self.end;
@@ -117,9 +123,15 @@ impl Course for Work<'_> {
                 (Asked::Terminal, Some(_)) => {}
                 (_, None) => return Ok(true),
             },
+            signal = timeout.due() => if let Some(root) = root {
+                root.expire(signal)?;
+            },
             ended = end_of(root) => {
                 self.status = ended?;
-                return Ok(true);
+                // What is left of it is looked for.
+                *root = None;
+                *looks = Some(ticks(LOOK));
+                return Ok(!self.wait_all);
             }
             () = at(end) => return Ok(true),
             asked = asked(control) => {
@@ -154,8 +166,10 @@ impl Work<'_> {
             outputs,
             names,
             status,
+            timeout,
             ..
         } = self;
+        let status = if timeout.expired { TIMED_OUT } else { status };
         let shown = match options.compare {
             true => session.compare(names),
             false => session

@@ -125,13 +125,16 @@ impl Ebpf {
         let Some(tree) = &self.tree else {
             return Ok(true);
         };
+        // Of a command they leave the set with their end.
+        if self.seeds.is_empty() {
+            return Ok(tree.members().next().is_some());
+        }
         let proc = Proc::default();
         // Those first: what the last of them forks is in the set before its end.
         if self.seeds.iter().any(|seed| is_alive(&proc, *seed)) {
             return Ok(true);
         }
-        let mut members = tree.members();
-        Ok(members.any(|member| is_alive(&proc, member)))
+        Ok(tree.members().any(|member| is_alive(&proc, member)))
     }
 
     /// Counts the events of a table from now on.

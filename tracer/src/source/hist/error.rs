@@ -8,7 +8,7 @@ use crate::source::ebpf::EbpfError;
 pub enum HistError {
     #[error(transparent)]
     Ebpf(#[from] EbpfError),
-    #[error("the program cannot be attached to the event: {0}; see: tracer check")]
+    #[error("the program cannot be attached to the event: {0}; {remedy}", remedy = not_attached(.0))]
     Attach(io::Error),
     #[error("the table cannot be read: {0}")]
     Table(io::Error),
@@ -16,4 +16,14 @@ pub enum HistError {
         "the embedded kernel side is not what it should be; this is a fault of tracer, please report it"
     )]
     Object,
+}
+
+fn not_attached(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::E2BIG) => "the kernel runs 64 programs at one event at most: name it less often",
+        Some(libc::EMFILE) => {
+            "each trigger needs some five open files: raise their limit (ulimit -n), or name fewer"
+        }
+        _ => "see: tracer check",
+    }
 }
