@@ -451,3 +451,26 @@ fn a_signal_goes_on_to_the_command_and_its_end_is_told() {
     let outcome = running.finish().expect_code(9);
     assert_eq!(count_of(&outcome.stderr(), "sh"), 1);
 }
+
+#[test]
+fn a_table_without_room_in_memory_is_refused() {
+    require!(bpf);
+    let group = match tracer_tests::cgroup::Cgroup::with_memory(40 << 20) {
+        Ok(group) => group,
+        Err(reason) => return tracer_tests::host::skipped(&reason),
+    };
+    let script = format!("{}; exec \"$0\" \"$@\"", group.enter());
+    let trace = Trace::bare().without_capture();
+    let trace = trace.through(["sh", "-c", &script]);
+    let trigger = "hist:keys=common_stacktrace,pid,prio:size=131072";
+    let outcome = trace
+        .options(["hist", ENDS[0], trigger, "--", "echo", "ran"])
+        .run();
+    let said = outcome.stderr();
+    assert_eq!(outcome.code(), 125, "{said}");
+    assert!(
+        said.contains("131072 rows") && said.contains("size="),
+        "{said}"
+    );
+    assert_eq!(outcome.stdout(), "");
+}

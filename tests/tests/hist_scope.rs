@@ -240,5 +240,16 @@ fn a_command_has_its_time() {
     let trace = trace.options(["--timeout", "0.3", "--", "sleep", "60"]);
     let outcome = trace.run().expect_code(124);
     assert_eq!(count_of(&outcome.stderr(), "sleep"), 1);
-    refused(&["--timeout", "1"], &["CMD"]);
+    for option in [
+        &["--timeout", "1"][..],
+        &["--wait-all"],
+        &["--uid", "0"],
+        &["--compare"],
+    ] {
+        refused(option, &["cannot be used with"]);
+        let outcome = Trace::bare().without_capture().option("hist").options(ENDS);
+        let outcome = outcome.options(option.iter().copied()).run();
+        assert_eq!(outcome.code(), 125);
+        assert!(outcome.stderr().contains("CMD"), "{}", outcome.stderr());
+    }
 }

@@ -27,6 +27,10 @@ table is printed at the end: with a command on stderr, else on stdout; -o FILE w
 Exit status: that of CMD (124 after --timeout); 0; 1 where --compare finds a difference; 125 if
 tracer failed.";
 
+/// With these there is no command. (A command that conflicts with something given is required by
+/// nothing, so what acts on it must say so itself.)
+const NO_COMMAND: [&str; 3] = ["duration", "pid", "cgroup"];
+
 /// Which engine counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistBackend {
@@ -54,13 +58,13 @@ pub struct Hist {
     #[arg(long, value_name = "PATH", help_heading = "Whom", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub cgroup: Option<PathBuf>,
     /// Run CMD as USER; needs root
-    #[arg(long, value_name = "USER", help_heading = "The command", value_parser = User::find, value_hint = ValueHint::Username, requires = "command")]
+    #[arg(long, value_name = "USER", help_heading = "The command", value_parser = User::find, value_hint = ValueHint::Username, requires = "command", conflicts_with_all = NO_COMMAND)]
     pub uid: Option<User>,
     /// End CMD after this time (30, 1.5m, 1h 30min): SIGTERM, and SIGKILL 5 s later
-    #[arg(long, value_name = "DURATION", help_heading = "The command", value_parser = value::duration, requires = "command")]
+    #[arg(long, value_name = "DURATION", help_heading = "The command", value_parser = value::duration, requires = "command", conflicts_with_all = NO_COMMAND)]
     pub timeout: Option<Duration>,
     /// Wait for descendants that outlive CMD, too
-    #[arg(long, help_heading = "The command", requires = "command")]
+    #[arg(long, help_heading = "The command", requires = "command", conflicts_with_all = NO_COMMAND)]
     pub wait_all: bool,
     /// End after this time (30, 1.5m, 1h 30min)
     #[arg(long, value_name = "DURATION", help_heading = "Until when", value_parser = value::duration, conflicts_with = "command")]
@@ -91,7 +95,7 @@ pub struct Hist {
     )]
     pub backend: HistBackend,
     /// Let both engines count the same run, and print how they differ
-    #[arg(long, help_heading = "Engine", requires = "command", conflicts_with_all = ["backend", "watch", "output", "json", "csv", "plot"])]
+    #[arg(long, help_heading = "Engine", requires = "command", conflicts_with_all = ["duration", "pid", "cgroup", "backend", "watch", "output", "json", "csv", "plot"])]
     pub compare: bool,
 
     /// Stop counting in the running tracer hist with this name or process number

@@ -37,10 +37,13 @@ pub fn run(options: &Hist) -> Result<ExitCode> {
             answer = harmless(&answer);
         }
         let mut out = io::stdout().lock();
-        out.write_all(&answer)
-            .and_then(|()| out.flush())
-            .context("standard output cannot be written")?;
-        return Ok(ExitCode::SUCCESS);
+        return match out.write_all(&answer).and_then(|()| out.flush()) {
+            // A reader that goes away has seen enough.
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                Err(e).context("standard output cannot be written")
+            }
+            _ => Ok(ExitCode::SUCCESS),
+        };
     }
     let command = match options.command.is_empty() {
         true => None,

@@ -60,7 +60,7 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The errno at the bottom of an error.
-fn errno(error: &(dyn Error + 'static)) -> Option<i32> {
+pub fn errno(error: &(dyn Error + 'static)) -> Option<i32> {
     let mut next = Some(error);
     while let Some(e) = next {
         if let Some(code) = e

@@ -14,5 +14,5 @@ pub use ring::EbpfSource;
 
 // What the loader of hist triggers has in common with this one.
 pub(super) use config::PID_NAMESPACE;
-pub(super) use error::denied;
+pub(super) use error::{denied, errno};
 pub(super) use load::{Plain, loader, refused, take};

@@ -10,6 +10,11 @@ pub enum HistError {
     Ebpf(#[from] EbpfError),
     #[error("the program cannot be attached to the event: {0}; {remedy}", remedy = not_attached(.0))]
     Attach(io::Error),
+    #[error(
+        "there is no memory for a table of {entries} rows, which takes {mib} MiB; give the trigger a smaller size=, \
+         or tracer more memory (that of its cgroup may be limited)"
+    )]
+    NoMemory { entries: u32, mib: usize },
     #[error("the table cannot be read: {0}")]
     Table(io::Error),
     #[error(

@@ -17,7 +17,7 @@ use super::attach::Attachment;
 use super::compile::Compiled;
 use super::error::HistError;
 use super::map::RowMap;
-use crate::source::ebpf::{EbpfError, Plain, denied, loader, refused, take};
+use crate::source::ebpf::{EbpfError, Plain, denied, errno, loader, refused, take};
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 
 /// The kernel side.
@@ -109,7 +109,18 @@ impl Counter {
                 loader.map_pin_path(&table, dir.join(name));
             }
         }
-        let mut programs = loader.load(OBJECT).map_err(not_loaded)?;
+        let cpus = possible_cpus()?;
+        let mut programs = match loader.load(OBJECT) {
+            Err(error) if errno(&error) == Some(libc::ENOMEM) => {
+                let key = compiled.config.table_words as usize * size_of::<u64>();
+                let row = key + cpus * size_of::<Row>();
+                return Err(HistError::NoMemory {
+                    entries: compiled.entries,
+                    mib: (compiled.entries as usize * row) >> 20,
+                });
+            }
+            loaded => loaded.map_err(not_loaded)?,
+        };
         let program: &mut TracePoint = program(&mut programs, "hist")?;
         program.load().map_err(|e| refused("hist", e))?;
         // The program has its maps. Each descriptor counts where there are many triggers.
@@ -122,7 +133,7 @@ impl Counter {
             table,
             words: compiled.config.table_words as usize,
             entries: compiled.entries as usize,
-            cpus: possible_cpus()?,
+            cpus,
             event,
             attached: None,
         })
