@@ -108,7 +108,8 @@ fn a_running_tree_counts_until_it_has_ended() {
         let mut root = Beside::shell(&script);
         let pid = root.pid().to_string();
         let event = if own { "process_exit" } else { ENDS[0] };
-        let running = counting([event, ENDS[1], "-p", &pid]);
+        // Wherever the option stands, what follows is its value and no more.
+        let running = counting(["-p", &pid, event, ENDS[1]]);
         Command::new(fixture("tiny")).status().expect("it runs");
         root.tell("one\nother");
         let text = running.finish().expect_code(0).stdout();

@@ -51,8 +51,9 @@ pub struct Hist {
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
-    /// Events of the running processes PID and all their descendants, until the last of them has ended
-    #[arg(short, long, value_name = "PID", help_heading = "Whom", num_args = 1.., value_parser = pids, conflicts_with_all = ["command", "cgroup"])]
+    /// Events of the running processes PID (several as 1,2 or "1 2", or repeated) and all their descendants, until the last of
+    /// them has ended
+    #[arg(short, long, value_name = "PID", help_heading = "Whom", value_parser = pids, conflicts_with_all = ["command", "cgroup"])]
     pid: Vec<Pids>,
     /// Events of processes in the cgroup at PATH or below it (cgroup v2)
     #[arg(long, value_name = "PATH", help_heading = "Whom", value_hint = ValueHint::DirPath, conflicts_with = "command")]
