@@ -68,9 +68,23 @@ fn the_commands_status_is_passed_on() {
 fn one_that_runs_can_be_told_to_pause() {
     require!(bpf);
     let _alone = alone();
+    told_to_pause("ebpf");
+    // The kernel's own engine.
+    match has_triggers() {
+        Ok(()) => told_to_pause("ftrace"),
+        Err(why) => eprintln!("skipped: one_that_runs_can_be_told_to_pause with ftrace: {why}"),
+    }
+    let nobody = Trace::bare()
+        .without_capture()
+        .options(["hist", "--pause", "ends"])
+        .run();
+    assert_eq!(nobody.code(), 125);
+}
+
+fn told_to_pause(backend: &str) {
     let mut running = Trace::bare()
         .without_capture()
-        .options(["hist", "sched:sched_process_exit"])
+        .options(["hist", "--backend", backend, "sched:sched_process_exit"])
         .option("hist:name=ends:keys=comm:size=1024")
         // Where the test fails it ends by itself.
         .options(["--duration", "60s"])
@@ -115,11 +129,6 @@ fn one_that_runs_can_be_told_to_pause() {
     let outcome = running.finish().expect_code(0);
     assert_eq!(count(&outcome.stdout()), 2);
     assert!(!Path::new(&socket).exists());
-    let nobody = Trace::bare()
-        .without_capture()
-        .options(["hist", "--pause", "ends"])
-        .run();
-    assert_eq!(nobody.code(), 125);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::targets::{Target, Targets, open_tracefs};
 use super::whom::{Whom, each_of_trees};
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
-use crate::sys::tracefs::Instance;
+use crate::sys::tracefs::{Instance, TracefsError};
 
 /// Triggers in the kernel.
 pub struct Ftrace {
@@ -43,7 +43,7 @@ impl Ftrace {
             let _kept = tracefs.remove_stale(&proc);
             let instance = tracefs.instance(&proc)?;
             if let Some(target) = targets.list.get(*targets.tables.get(table).unwrap_or(&0))
-                && !directory(&instance, target).join("hist").is_file()
+                && !instance.path().join(file(target, "hist")).is_file()
             {
                 bail!(
                     "this kernel has no hist triggers (CONFIG_HIST_TRIGGERS); use --backend ebpf, which needs none"
@@ -101,7 +101,7 @@ impl Ftrace {
         self.each(targets, table, |target| target.trigger.text.clone())
     }
 
-    /// Lets the kernel `pause` (which empties the table), `cont` or `clear`.
+    /// Lets the kernel `pause`, `cont` or `clear`.
     ///
     /// # Errors
     /// As above.
@@ -120,10 +120,9 @@ impl Ftrace {
         };
         for at in targets.of_table(table) {
             if let Some(target) = targets.list.get(at) {
-                let file = directory(instance, target).join("trigger");
                 let text = text(target);
-                fs::write(&file, &text)
-                    .map_err(|error| refused(instance, target, &text, &error))?;
+                let written = instance.write(&file(target, "trigger"), &text);
+                written.map_err(|error| refused(instance, target, &text, &error))?;
             }
         }
         Ok(())
@@ -141,7 +140,7 @@ impl Ftrace {
         let (Some(instance), Some(target)) = (self.instances.get(table), target) else {
             return Ok(Vec::new());
         };
-        let file = directory(instance, target).join("hist");
+        let file = instance.path().join(file(target, "hist"));
         fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))
     }
 
@@ -150,9 +149,9 @@ impl Ftrace {
         for (table, instance) in self.instances.iter().enumerate() {
             for at in targets.of_table(table) {
                 if let Some(target) = targets.list.get(at) {
-                    let file = directory(instance, target).join("trigger");
+                    let text = format!("!{}", target.trigger.text);
                     // With the instance it goes in any case.
-                    let _gone = fs::write(file, format!("!{}", target.trigger.text));
+                    let _gone = instance.write(&file(target, "trigger"), &text);
                 }
             }
         }
@@ -173,10 +172,10 @@ fn possible(target: &Target) -> Result<()> {
     Ok(())
 }
 
-fn directory(instance: &Instance, target: &Target) -> std::path::PathBuf {
+/// One of an event's files, in an instance.
+fn file(target: &Target, name: &str) -> String {
     let format = &target.format;
-    let events = instance.path().join("events");
-    events.join(&format.system).join(&format.name)
+    format!("events/{}/{}/{name}", format.system, format.name)
 }
 
 /// The trigger's text with one attribute more.
@@ -195,7 +194,7 @@ fn refused(
     instance: &Instance,
     target: &Target,
     text: &str,
-    error: &std::io::Error,
+    error: &TracefsError,
 ) -> anyhow::Error {
     let log = instance.read("error_log").unwrap_or_default();
     // The last of its entries, each of which begins with a time in brackets.
