@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{lab::Lab, stats::Spread};
 use crate::vm::{self, RECORD, quoted};
 
+/// The machine that this runs on.
+const HOST: &str = "host";
 /// Kernels that have hist triggers.
 const KERNELS: [&str; 2] = ["6.1", "6.12"];
 /// Events of a run; a guest is an emulated machine.
@@ -128,16 +130,56 @@ const CASES: [Case; 11] = [
 type Measured = BTreeMap<(String, String), Vec<(f64, f64)>>;
 
 pub fn main(lab: &Lab, rounds: u32, only: &[String], data: &mut Value) -> Result<()> {
-    let chosen = |case: &&Case| only.is_empty() || only.iter().any(|name| name == case.name);
-    let cases: Vec<&Case> = CASES.iter().filter(chosen).collect();
-    if cases.is_empty() {
-        let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        bail!("no such case; there are {}", names.join(", "));
-    }
+    let (machines, cases) = chosen(only)?;
     let mut out = serde_json::Map::new();
+    if machines.contains(&HOST) {
+        let measured = on_host(lab, rounds, &cases)?;
+        host_table(&cases, &measured);
+        out.insert(HOST.to_owned(), as_json(&measured));
+    }
+    for kernel in KERNELS {
+        if machines.contains(&kernel) {
+            let measured = in_guest(kernel, rounds, &cases)?;
+            guest_table(kernel, &cases, &measured);
+            out.insert(kernel.to_owned(), as_json(&measured));
+        }
+    }
+    data["hist"] = out.into();
+    Ok(())
+}
+
+/// The machines and cases that are named; all, where none is.
+fn chosen(names: &[String]) -> Result<(Vec<&'static str>, Vec<&'static Case>)> {
+    let machines = [HOST].into_iter().chain(KERNELS);
+    let cases = || CASES.iter();
+    let known: Vec<&str> = machines
+        .clone()
+        .chain(cases().map(|case| case.name))
+        .collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("no {name}; there are {}", known.join(", "));
+    }
+    let is_named = |name: &str| names.iter().any(|other| other == name);
+    let some: Vec<&str> = machines.clone().filter(|name| is_named(name)).collect();
+    let some_cases: Vec<&Case> = cases().filter(|case| is_named(case.name)).collect();
+    Ok((
+        if some.is_empty() {
+            machines.collect()
+        } else {
+            some
+        },
+        if some_cases.is_empty() {
+            cases().collect()
+        } else {
+            some_cases
+        },
+    ))
+}
+
+fn on_host(lab: &Lab, rounds: u32, cases: &[&Case]) -> Result<Measured> {
     let has_bpftrace = lab.has("bpftrace");
     let script = script(
-        &cases,
+        cases,
         rounds,
         LOOPS,
         &lab.tracer.display().to_string(),
@@ -151,30 +193,31 @@ pub fn main(lab: &Lab, rounds: u32, only: &[String], data: &mut Value) -> Result
         },
     );
     let mut shell = lab.command("sh".as_ref());
-    let text = crate::process::output(shell.args(["-c", &script]))?;
-    let measured = read(text.lines().filter_map(|line| line.strip_prefix(RECORD)))?;
-    host_table(&cases, &measured);
-    out.insert("host".to_owned(), as_json(&measured));
+    let output = shell.args(["-c", &script]).output();
+    let output = output.context("cannot run sh")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr).trim_end()
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    read(text.lines().filter_map(|line| line.strip_prefix(RECORD)))
+}
 
-    for kernel in KERNELS {
-        let script = self::script(
-            &cases,
-            rounds,
-            LOOPS_IN_GUESTS,
-            "/payload/tracer",
-            "/payload/fixtures",
-            &|case| match case.tree {
-                true => vec!["untraced", "kernel_tree", "tree"],
-                false => vec!["untraced", "kernel", "tracer"],
-            },
-        );
-        let records = vm::records(kernel, &["sh".to_owned(), "-c".to_owned(), script], TIMEOUT)?;
-        let measured = read(records.iter().map(String::as_str))?;
-        guest_table(kernel, &cases, &measured);
-        out.insert(kernel.to_owned(), as_json(&measured));
-    }
-    data["hist"] = out.into();
-    Ok(())
+fn in_guest(kernel: &str, rounds: u32, cases: &[&Case]) -> Result<Measured> {
+    let script = script(
+        cases,
+        rounds,
+        LOOPS_IN_GUESTS,
+        "/payload/tracer",
+        "/payload/fixtures",
+        &|case| match case.tree {
+            true => vec!["untraced", "kernel_tree", "tree"],
+            false => vec!["untraced", "kernel", "tracer"],
+        },
+    );
+    let records = vm::records(kernel, &["sh".to_owned(), "-c".to_owned(), script], TIMEOUT)?;
+    read(records.iter().map(String::as_str))
 }
 
 fn script(

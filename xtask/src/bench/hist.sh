@@ -57,7 +57,7 @@ tracer() {
 }
 
 tree() {
-    "$TRACER" hist -p $$ "$event" "$trigger" >"$DIR/out" 2>&1 &
+    "$TRACER" hist "$event" "$trigger" -p $$ >"$DIR/out" 2>&1 &
     pid=$!
     until [ -S "/run/tracer/hist-$pid.sock" ]; do alive tracer; sleep 0.1; done
     under tree
@@ -85,7 +85,7 @@ kernel_tree() {
 bpftrace() {
     command bpftrace -e "$script" >"$DIR/out" 2>&1 &
     pid=$!
-    until ls -l /proc/$pid/fd | grep -q 'perf_event\|bpf.link'; do alive bpftrace; sleep 0.2; done
+    until ls -l /proc/$pid/fd 2>/dev/null | grep -q 'perf_event\|bpf.link'; do alive bpftrace; sleep 0.2; done
     sleep 0.3
     under bpftrace
 }

@@ -58,7 +58,7 @@ pub struct Args {
     record: Option<u64>,
 
     /// Measure only what an event costs that `tracer hist` counts, in N rounds: next to bpftrace, and in guests next to the
-    /// kernel's own triggers; --only names cases
+    /// kernel's own triggers; --only names cases and machines
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
     hist: Option<u32>,
 
