@@ -1,9 +1,13 @@
 //! What an event costs that `tracer hist` counts: next to the kernel's own trigger, in guests, and next to bpftrace.
 
+mod cases;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+
+use cases::{CASES, Case};
 
 use super::{lab::Lab, stats::Spread};
 use crate::vm::{self, RECORD, quoted};
@@ -19,112 +23,6 @@ const LOOPS_IN_GUESTS: u32 = 200_000;
 const SWITCHES_ARE_FEWER: u32 = 10;
 /// For all that is done in a guest, s.
 const TIMEOUT: u64 = 3000;
-
-/// A trigger, and the same in bpftrace's language where that can say it.
-struct Case {
-    name: &'static str,
-    /// What the loop makes.
-    kind: &'static str,
-    event: &'static str,
-    trigger: &'static str,
-    bpftrace: Option<&'static str>,
-    /// Restricted to a tree of processes.
-    tree: bool,
-}
-
-const fn case(
-    name: &'static str,
-    event: &'static str,
-    trigger: &'static str,
-    bpftrace: &'static str,
-) -> Case {
-    Case {
-        name,
-        kind: "getppid",
-        event,
-        trigger,
-        bpftrace: Some(bpftrace),
-        tree: false,
-    }
-}
-
-const CASES: [Case; 11] = [
-    case(
-        "number",
-        "raw_syscalls:sys_enter",
-        "hist:keys=id",
-        "tracepoint:raw_syscalls:sys_enter { @[args->id] = count(); }",
-    ),
-    case(
-        "two-keys",
-        "raw_syscalls:sys_enter",
-        "hist:keys=common_pid.execname,id.syscall",
-        "tracepoint:raw_syscalls:sys_enter { @[tid, args->id] = count(); }",
-    ),
-    case(
-        "filter",
-        "raw_syscalls:sys_enter",
-        "hist:keys=id if id == 110",
-        "tracepoint:raw_syscalls:sys_enter / args->id == 110 / { @[args->id] = count(); }",
-    ),
-    case(
-        "value",
-        "raw_syscalls:sys_enter",
-        "hist:keys=id:vals=common_pid",
-        "tracepoint:raw_syscalls:sys_enter { @n[args->id] = count(); @[args->id] = sum(tid); }",
-    ),
-    case(
-        "one-call",
-        "syscalls:sys_enter_getppid",
-        "hist:keys=common_pid",
-        "tracepoint:syscalls:sys_enter_getppid { @[tid] = count(); }",
-    ),
-    case(
-        "name",
-        "raw_syscalls:sys_enter",
-        "hist:keys=common_pid.execname",
-        "tracepoint:raw_syscalls:sys_enter { @[tid, comm] = count(); }",
-    ),
-    Case {
-        kind: "switch",
-        ..case(
-            "text",
-            "sched:sched_switch",
-            "hist:keys=prev_comm",
-            "tracepoint:sched:sched_switch { @[args->prev_comm] = count(); }",
-        )
-    },
-    Case {
-        kind: "switch",
-        ..case(
-            "text-filter",
-            "sched:sched_switch",
-            "hist:keys=prev_pid if prev_comm ~ \"cal*\"",
-            "tracepoint:sched:sched_switch / strncmp(args->prev_comm, \"cal\", 3) == 0 / { @[args->prev_pid] = count(); }",
-        )
-    },
-    Case {
-        kind: "switch",
-        bpftrace: None,
-        ..case(
-            "glob-filter",
-            "sched:sched_switch",
-            "hist:keys=prev_pid if prev_comm ~ \"c*l?[a-t]\"",
-            "",
-        )
-    },
-    case(
-        "stack",
-        "raw_syscalls:sys_enter",
-        "hist:keys=stacktrace",
-        "tracepoint:raw_syscalls:sys_enter { @[kstack] = count(); }",
-    ),
-    Case {
-        bpftrace: None,
-        tree: true,
-        ..case("tree", "raw_syscalls:sys_enter", "hist:keys=id", "")
-    },
-];
 
 /// CPU time of the loop and run time of the programs in it, by case and engine, ns for each event.
 type Measured = BTreeMap<(String, String), Vec<(f64, f64)>>;
@@ -232,7 +130,7 @@ fn script(
     let calls = format!("{fixtures}/calls");
     let mut text = format!(
         "{}\nTRACER={} CALLS={} ROUNDS={rounds} STATS={stats}\n",
-        include_str!("hist.sh").replace("RECORD", RECORD.trim_end()),
+        include_str!("hist/measure.sh").replace("RECORD", RECORD.trim_end()),
         quoted(tracer),
         quoted(&calls)
     );
