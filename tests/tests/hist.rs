@@ -19,7 +19,7 @@ fn four_workers_on_the_same_keys_are_counted_exactly() {
             "hist:keys=fd:vals=fd:sort=fd if fd >= 1000000",
             "--json",
         ],
-        &["hammer", "4", &n.to_string(), "8"],
+        &["hammer", "4", &n.to_string(), "8", "pin"],
     )
     .expect_code(0);
     let table = json(&outcome);

@@ -91,7 +91,7 @@ fn sums_are_those_of_a_full_capture() {
                 "hist:keys=common_cpu:vals=fd if fd >= 1000000",
                 "--json",
             ],
-            &["hammer", "4", &n.to_string(), keys],
+            &["hammer", "4", &n.to_string(), keys, "pin"],
         )
         .expect_code(0);
         let lines = recording.lines();
