@@ -62,12 +62,12 @@ fn in_record(ctx: *const u8, item: &'static Item, kind: u32) -> u64 {
     }
 }
 
-/// `ilog2(roundup_pow_of_two(value))`; as the kernel's, 0 for 0 and for what is
+/// `ilog2(roundup_pow_of_two(value))`; as the kernel's, 0 for 0, and 64 for what is
 /// above 2^63.
 #[inline(always)]
 fn log2(value: u64) -> u64 {
     let mut rest = value.wrapping_sub(1);
-    if value <= 1 || rest >> 63 != 0 {
+    if value <= 1 {
         return 0;
     }
     let mut bits = 1;

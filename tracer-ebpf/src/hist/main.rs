@@ -20,6 +20,7 @@ use aya_ebpf::programs::{BtfTracePointContext, TracePointContext};
 
 /// Any event. 0: perf has nothing more to do with it.
 #[tracepoint]
+#[inline(always)]
 pub fn hist(ctx: TracePointContext) -> u32 {
     let ctx = ctx.as_ptr().cast::<u8>().cast_const();
     if tree::is_wanted() && filter::passes(ctx) {

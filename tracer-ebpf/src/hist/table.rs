@@ -1,5 +1,8 @@
 //! The table: its key, its rows, and what found no room.
 
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+
 use aya_ebpf::helpers::generated::bpf_get_current_comm;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{PerCpuArray, PerCpuHashMap};
@@ -16,19 +19,23 @@ static KEY: PerCpuArray<[u64; KEY_WORDS]> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static DROPPED: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
+/// A word of a key. Those that a trigger does not use are never written: clearing them costs more than all else.
+type Word = MaybeUninit<u64>;
+
 /// A table for each size of key. The loader sets the size of the one in use.
 macro_rules! tables {
     ($($name:ident: $words:literal)*) => {
         $(#[map]
-        static $name: PerCpuHashMap<[u64; $words], Row> = PerCpuHashMap::with_max_entries(1, 0);)*
+        static $name: PerCpuHashMap<[Word; $words], Row> = PerCpuHashMap::with_max_entries(1, 0);)*
 
         #[inline(always)]
-        unsafe fn find(key: *const u64) -> Option<*mut Row> {
-            match config!(table_words) {
+        unsafe fn find(key: *const u64) -> *mut Row {
+            let row = match config!(table_words) {
                 // SAFETY: the key has as many words as the table's keys.
-                $($words => $name.get_ptr_mut(unsafe { &*key.cast::<[u64; $words]>() }),)*
+                $($words => $name.get_ptr_mut(unsafe { &*key.cast::<[Word; $words]>() }),)*
                 _ => None,
-            }
+            };
+            row.unwrap_or(null_mut())
         }
 
         #[inline(always)]
@@ -37,7 +44,7 @@ macro_rules! tables {
                 // SAFETY: as above.
                 $($words => {
                     // That it is there already, or has no room, shows in the next look.
-                    let _found_later = $name.insert(unsafe { &*key.cast::<[u64; $words]>() }, row, NOEXIST);
+                    let _found_later = $name.insert(unsafe { &*key.cast::<[Word; $words]>() }, row, NOEXIST);
                 })*
                 _ => {}
             }
@@ -62,7 +69,7 @@ tables! {
 /// Counts the current event.
 #[inline(always)]
 pub fn add(ctx: *const u8) {
-    let mut short = [0_u64; STACK_WORDS];
+    let mut short = [Word::uninit(); STACK_WORDS];
     let key = if config!(table_words) as usize > STACK_WORDS {
         match KEY.get_ptr_mut(0) {
             Some(long) => long.cast::<u64>(),
@@ -74,14 +81,13 @@ pub fn add(ctx: *const u8) {
     // SAFETY: the key has room for what the configuration says.
     unsafe {
         put_key(ctx, key);
-        let row = match find(key) {
-            Some(row) => row,
-            None => match begin(key) {
-                Some(row) => row,
-                None => return,
-            },
-        };
-        update(ctx, row);
+        let mut row = find(key);
+        if row.is_null() {
+            row = begin(key);
+        }
+        if !row.is_null() {
+            update(ctx, row);
+        }
     }
 }
 
@@ -108,9 +114,9 @@ unsafe fn put_key(ctx: *const u8, key: *mut u64) {
     }
 }
 
-/// A row for a new key; another CPU may have made it meanwhile.
+/// A row for a new key; another CPU may have made it meanwhile. Null: there is no room.
 #[inline(never)]
-unsafe fn begin(key: *const u64) -> Option<*mut Row> {
+unsafe fn begin(key: *const u64) -> *mut Row {
     let mut row = Row::NEW;
     // SAFETY: as add().
     unsafe {
@@ -119,7 +125,7 @@ unsafe fn begin(key: *const u64) -> Option<*mut Row> {
         }
         insert(key, &row);
         let row = find(key);
-        if row.is_none()
+        if row.is_null()
             && let Some(dropped) = DROPPED.get_ptr_mut(0)
         {
             // This CPU's value of our map; no other program runs here meanwhile.

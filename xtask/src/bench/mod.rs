@@ -5,6 +5,7 @@ mod bpf_stats;
 mod child;
 mod complaint;
 mod count;
+mod hist;
 mod interrupt;
 mod lab;
 mod machine;
@@ -56,6 +57,11 @@ pub struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2000000")]
     record: Option<u64>,
 
+    /// Measure only what an event costs that `tracer hist` counts, in N rounds: next to bpftrace, and in guests next to the
+    /// kernel's own triggers; --only names cases and machines
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
+    hist: Option<u32>,
+
     /// Pairs for each workload and tool
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
@@ -91,7 +97,11 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     }
     let workloads = workload::Prepared::chosen(&args.workloads)?;
     let tools = tool::Tool::chosen(&args.only);
-    anyhow::ensure!(!tools.is_empty(), "no tool matches {}", args.only.join(","));
+    anyhow::ensure!(
+        args.hist.is_some() || !tools.is_empty(),
+        "no tool matches {}",
+        args.only.join(",")
+    );
     let lab = Lab::new(lab::tracer(args.tracer.as_deref())?)?;
     if args.list {
         pairs::list(&lab);
@@ -110,6 +120,8 @@ pub fn main(args: &Args) -> Result<ExitCode> {
         startup::main(&lab, args.pairs, &mut data)
     } else if let Some(processes) = args.record {
         recording::main(&lab, processes, &mut data)
+    } else if let Some(rounds) = args.hist {
+        hist::main(&lab, rounds, &args.only, &mut data)
     } else {
         let plan = Plan {
             workloads,

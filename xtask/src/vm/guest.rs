@@ -16,6 +16,8 @@ use crate::{setup, summary::Summary};
 
 const UP: &str = "TRACER-VM-UP ";
 const STATUS: &str = "TRACER-VM-STATUS ";
+/// Begins a line of the guest's output that is a result and not to be shown.
+pub const RECORD: &str = "TRACER-VM-RECORD ";
 const PANIC: &str = "Kernel panic";
 /// A boot takes some 8 s where the processor is emulated.
 const BOOT: Duration = Duration::from_secs(180);
@@ -35,6 +37,8 @@ pub struct Outcome {
     pub status: u8,
     /// The sum of the test runners' closing lines in its output.
     pub summary: Summary,
+    /// What its output has after [`RECORD`].
+    pub records: Vec<String>,
 }
 
 impl Machine<'_> {
@@ -116,6 +120,7 @@ impl Machine<'_> {
         show: &mut dyn FnMut(&str),
     ) -> Result<Outcome> {
         let mut summary = Summary::default();
+        let mut records = Vec::new();
         let mut deadline = Instant::now() + BOOT;
         let mut last = String::new();
         let mut up = false;
@@ -147,7 +152,13 @@ impl Machine<'_> {
                     .trim()
                     .parse()
                     .context("the guest reports a status that is no number")?;
-                return Ok(Outcome { status, summary });
+                return Ok(Outcome {
+                    status,
+                    summary,
+                    records,
+                });
+            } else if let Some(record) = line.strip_prefix(RECORD) {
+                records.push(record.to_owned());
             } else {
                 summary.add_line(&line);
                 show(&line);

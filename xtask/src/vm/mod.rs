@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use guest::Machine;
-pub use guest::Outcome;
+pub use guest::{Outcome, RECORD};
 
 use crate::{setup, summary::Summary, test};
 
@@ -86,6 +86,20 @@ pub fn test() -> Result<Outcome> {
     run(&Args::default())
 }
 
+/// Runs a command on a kernel and returns the lines of its output that begin with [`RECORD`].
+pub fn records(kernel: &str, command: &[String], timeout: u64) -> Result<Vec<String>> {
+    let outcome = run(&Args {
+        kernel: vec![kernel.to_owned()],
+        command: command.to_vec(),
+        timeout,
+        ..Args::default()
+    })?;
+    if outcome.status != 0 {
+        bail!("it failed on kernel {kernel}, see above");
+    }
+    Ok(outcome.records)
+}
+
 fn run(args: &Args) -> Result<Outcome> {
     let payload = payload::gather()?;
     let (accelerator, scale) = match args.accel {
@@ -121,6 +135,7 @@ fn run(args: &Args) -> Result<Outcome> {
     let mut total = Outcome {
         status: 0,
         summary: Summary::default(),
+        records: Vec::new(),
     };
     let mut closing = Vec::new();
     for (kernel, outcome) in kernels.iter().zip(outcomes) {
@@ -132,6 +147,7 @@ fn run(args: &Args) -> Result<Outcome> {
             outcome.status, outcome.summary
         ));
         total.summary += outcome.summary;
+        total.records.extend(outcome.records);
         if total.status == 0 {
             total.status = outcome.status;
         }
@@ -194,7 +210,7 @@ fn script(command: &[String], scale: u32) -> String {
 }
 
 /// The word as one word of a POSIX shell.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

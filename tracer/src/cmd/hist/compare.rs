@@ -90,7 +90,8 @@ impl Parts {
             if let Some(open) = &mut row {
                 open.push('\n');
                 open.push_str(line);
-                if line.starts_with('}') || line.contains("} hitcount:") {
+                // No frame has one in it.
+                if line.contains('}') {
                     parts.rows.extend(row.take());
                 }
             } else if line.starts_with('{') {
