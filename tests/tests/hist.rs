@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tracer_tests::hist::{hist, json, rows};
+use tracer_tests::hist::{counting, hist, json, rows};
 use tracer_tests::host::{alone, scaled};
 use tracer_tests::truth::number_after;
 use tracer_tests::{Trace, fixture, require};
@@ -190,15 +190,22 @@ fn others_are_not_counted() {
     );
     // Its child goes on otherwise.
     let of_noise = format!("{}", noise.id());
-    let mut named = Trace::bare()
-        .without_capture()
-        .options([
-            "hist",
-            "syscalls:sys_enter_close",
-            "hist:keys=common_pid if fd >= 1000000",
-        ])
-        .options(["-p", &of_noise, "--duration", "300ms", "--json"])
-        .run();
+    let trigger = "hist:keys=common_pid if fd >= 1000000";
+    let mut named = counting([
+        "syscalls:sys_enter_close",
+        trigger,
+        "-p",
+        &of_noise,
+        "--json",
+    ]);
+    let pid = named.pid().to_string();
+    named.await_condition("a count", |_| {
+        let show = Trace::bare().without_capture();
+        let shown = show.options(["hist", "--show", &pid]).run();
+        !shown.expect_code(0).stdout().contains("Hits: 0\n")
+    });
+    named.signal(libc::SIGINT);
+    let named = named.finish();
     let children = format!("/proc/{0}/task/{0}/children", noise.id());
     let children = std::fs::read_to_string(children).unwrap_or_default();
     for pid in children.split_whitespace() {
@@ -206,8 +213,7 @@ fn others_are_not_counted() {
     }
     noise.wait().expect("the noise ends");
     assert_eq!(json(&outcome.expect_code(0))["hits"], 100);
-    named = named.expect_code(0);
-    let table: Value = serde_json::from_str(&named.stdout()).expect("JSON");
+    let table: Value = serde_json::from_str(&named.expect_code(0).stdout()).expect("JSON");
     let pids: Vec<_> = rows(&table)
         .iter()
         .map(|r| r["key"]["common_pid"].as_u64())
