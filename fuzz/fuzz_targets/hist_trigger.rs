@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use tracer::hist::filter::{Bare, Next, Record};
 use tracer::hist::resolve::NoNames;
-use tracer::hist::{EventFormat, KeyValue, Plan, Row, Table, Trigger, View};
+use tracer::hist::{EventFormat, KeyValue, Plan, Predicate, Row, Table, Trigger, View};
 
 const SAMPLE: &str = include_str!("../../tracer/tests/data/hist/formats-6.12.txt");
 
@@ -14,11 +15,33 @@ fn format() -> Option<EventFormat> {
     EventFormat::parse("sched", "sched_process_exit", text).ok()
 }
 
+/// A filter as the kernel side evaluates it: forward only.
+fn by_steps(filter: &Predicate, record: Record<'_>) -> bool {
+    let steps = filter.steps();
+    let mut at = 0;
+    loop {
+        let step = &steps[at];
+        let next = match step.test.holds(record) {
+            true => step.on_true,
+            false => step.on_false,
+        };
+        match next {
+            Next::Step(next) => {
+                assert!(next > at);
+                at = next;
+            }
+            Next::Accept => return true,
+            Next::Reject => return false,
+        }
+    }
+}
+
 fuzz_target!(init: drop(format().expect("the sample is whole")), |text: &str| {
     let Some(format) = format() else {
         return;
     };
-    let plan = match Trigger::parse(text).and_then(|t| Plan::resolve(&t, &format)) {
+    let plan = Trigger::parse(text).and_then(|t| Plan::resolve(&t, &format, &Bare { cpus: 70 }));
+    let plan = match plan {
         Ok(plan) => plan,
         Err(fault) => {
             assert!(fault.at() <= fault.text().len());
@@ -27,7 +50,12 @@ fuzz_target!(init: drop(format().expect("the sample is whole")), |text: &str| {
         }
     };
     if let Some(filter) = &plan.filter {
-        assert!(!filter.steps().is_empty());
+        let record = Record {
+            bytes: b"\x05\0\0\0\x07\0\0\0comm of sixteen \x07\0\0\0\x78\0\0\0",
+            cpu: 1,
+            comm: b"bash",
+        };
+        assert_eq!(filter.holds(record), by_steps(filter, record));
     }
     let mut table = Table {
         rows: vec![Row {

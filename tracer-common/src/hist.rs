@@ -8,10 +8,13 @@ pub const MAX_KEYS: usize = 3;
 pub const MAX_VALS: usize = 4;
 
 /// Comparisons of a filter.
-pub const MAX_TESTS: usize = 16;
+pub const MAX_TESTS: usize = 128;
 
 /// Patterns (texts that a filter compares with).
-pub const MAX_PATTERNS: usize = 8;
+pub const MAX_PATTERNS: usize = 32;
+
+/// Patterns with more characters than [`Pattern`] has room for.
+pub const MAX_LONG_PATTERNS: usize = 2;
 
 /// Longest text of a key, its NUL included, bytes (the kernel's `MAX_FILTER_STR_VAL`).
 pub const TEXT: usize = 256;
@@ -54,22 +57,31 @@ pub mod from {
     pub const BOOT_TIME_USECS: u32 = 9;
     /// [`super::Item::arg`] itself.
     pub const CONSTANT: u32 = 10;
+    /// Eight bytes of what a `__data_loc` points to, [`super::Item::arg`] bytes behind its start.
+    pub const LOCATED: u32 = 11;
+    /// CLOCK_TAI, ns.
+    pub const TAI_TIME: u32 = 12;
+    pub const TAI_TIME_USECS: u32 = 13;
+    /// Ticks of USER_HZ since the boot; see [`super::Item::left`] and [`super::Item::right`].
+    pub const UPTIME: u32 = 14;
+    /// How often this was asked for.
+    pub const COUNTER: u32 = 15;
     /// From here on what is no integer. The kernel's stack.
-    pub const STACK: u32 = 16;
+    pub const STACK: u32 = 32;
     /// A text of fixed size within the record, aligned to words of eight bytes.
-    pub const TEXT8: u32 = 17;
+    pub const TEXT8: u32 = 33;
     /// The same, elsewhere.
-    pub const TEXT: u32 = 18;
+    pub const TEXT: u32 = 34;
     /// A `__data_loc`: offset of the text in the low half.
-    pub const DATA_LOC: u32 = 19;
+    pub const DATA_LOC: u32 = 35;
     /// A `__rel_loc`: counted from the end of the word itself.
-    pub const REL_LOC: u32 = 20;
+    pub const REL_LOC: u32 = 36;
     /// A pointer to a text of the kernel's.
-    pub const POINTER: u32 = 21;
+    pub const POINTER: u32 = 37;
     /// A pointer to a text of the process's.
-    pub const USER_POINTER: u32 = 22;
+    pub const USER_POINTER: u32 = 38;
     /// The current task's name.
-    pub const COMM: u32 = 23;
+    pub const COMM: u32 = 39;
 }
 
 /// [`Item::change`]: what becomes of an integer.
@@ -101,8 +113,10 @@ pub struct Item {
     /// Bytes; of a text within the record its length, of another the room for it.
     pub size: u32,
     /// An integer's bits are those of a word shifted to the left by this …
+    /// Of [`from::UPTIME`]: nanoseconds of a jiffy.
     pub left: u32,
     /// … and then back by this,
+    /// Of [`from::UPTIME`]: what the kernel's jiffies began with.
     pub right: u32,
     /// with its sign (1) or without (0).
     pub signed: u32,
@@ -113,7 +127,7 @@ pub struct Item {
     /// Where a key lies in the compound key, words.
     pub slot: u32,
     pub _pad: u32,
-    /// See [`change`] and [`from::CONSTANT`].
+    /// See [`change`], [`from::CONSTANT`], [`from::LOCATED`] and [`op::BIT`].
     pub arg: u64,
 }
 
@@ -137,8 +151,11 @@ pub mod op {
     pub const DIFFERS: u32 = 12;
     /// Always.
     pub const TRUE: u32 = 13;
-    /// One of the CPUs in the mask [`super::Test::value`].
-    pub const IN_MASK: u32 = 14;
+    /// That bit of [`super::Test::value`] is set whose number it is, less [`super::Item::arg`].
+    pub const BIT: u32 = 14;
+    /// As [`MATCHES`] and [`DIFFERS`], with a [`super::LongPattern`].
+    pub const MATCHES_LONG: u32 = 15;
+    pub const DIFFERS_LONG: u32 = 16;
 }
 
 /// [`Test::yes`] and [`Test::no`]: the filter's end. Other numbers are those of tests further on.
@@ -146,6 +163,8 @@ pub mod goto {
     pub const PASS: u32 = 254;
     pub const FAIL: u32 = 255;
 }
+
+const _: () = assert!(MAX_TESTS <= goto::PASS as usize);
 
 /// A comparison, and where to go from it.
 #[repr(C)]
@@ -155,7 +174,7 @@ pub struct Test {
     pub op: u32,
     pub yes: u32,
     pub no: u32,
-    /// Index in [`Config::patterns`].
+    /// Index of its pattern.
     pub pattern: u32,
     pub value: u64,
 }
@@ -171,6 +190,22 @@ pub struct Pattern {
     pub first: u64,
     pub stay: u64,
     pub last: u64,
+}
+
+/// Words of the states of a long pattern.
+pub const LONG_WORDS: usize = 4;
+
+/// Longest pattern of all.
+pub const LONG_PATTERN_STATES: usize = 64 * LONG_WORDS;
+
+/// The same with more states, the lowest 64 in the first word.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LongPattern {
+    pub accept: [[u64; LONG_WORDS]; 256],
+    pub first: [u64; LONG_WORDS],
+    pub stay: [u64; LONG_WORDS],
+    pub last: [u64; LONG_WORDS],
 }
 
 /// [`Config::whom`]
@@ -265,6 +300,15 @@ impl Pattern {
         first: 0,
         stay: 0,
         last: 0,
+    };
+}
+
+impl LongPattern {
+    pub const NONE: Self = Self {
+        accept: [[0; LONG_WORDS]; 256],
+        first: [0; LONG_WORDS],
+        stay: [0; LONG_WORDS],
+        last: [0; LONG_WORDS],
     };
 }
 

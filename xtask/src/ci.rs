@@ -4,12 +4,13 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 
-use crate::{check, dist, test, vm};
+use crate::{check, dist, fuzz, test, vm};
 
 /// Check, then test on this kernel, then on the others in qemu
 #[derive(clap::Args)]
 pub struct Args {
-    /// Build cargo-deny, look for advisories against the dependencies, and build the Debian package too
+    /// Build cargo-deny, look for advisories against the dependencies, run the fuzz targets, and build the Debian
+    /// package too
     #[arg(long)]
     full: bool,
 }
@@ -27,6 +28,11 @@ pub fn main(args: &Args) -> Result<ExitCode> {
     if args.full {
         dist::deb()?;
         done("the Debian package");
+        match fuzz::missing() {
+            Some(reason) => eprintln!("xtask: fuzz targets skipped: {reason}"),
+            None => fuzz::run(&fuzz::Args::default())?,
+        }
+        done("fuzz targets");
     }
     let guests = vm::test()?;
     done("tests in qemu");

@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod ci;
 mod dist;
+mod fuzz;
 mod licences;
 mod paths;
 mod process;
@@ -37,6 +38,7 @@ enum Task {
     Vm(vm::Args),
     Bench(bench::Args),
     Dist(dist::Args),
+    Fuzz(fuzz::Args),
     Ci(ci::Args),
 }
 
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::main(&args),
         Task::Check(check::Args {}) => check::main().map(|()| ExitCode::SUCCESS),
         Task::Dist(args) => dist::main(&args),
+        Task::Fuzz(args) => fuzz::main(&args),
         Task::Ci(args) => ci::main(&args),
         Task::Vm(args) => vm::main(&args),
         Task::Bench(args) => bench::main(&args),

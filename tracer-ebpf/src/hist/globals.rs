@@ -1,6 +1,6 @@
 //! Read-only globals that the user side fills in before load.
 
-use tracer_common::hist::{Config, MAX_PATTERNS, Pattern, Tracer};
+use tracer_common::hist::{Config, LongPattern, MAX_LONG_PATTERNS, MAX_PATTERNS, Pattern, Tracer};
 use tracer_common::offsets::Offsets;
 
 #[unsafe(no_mangle)]
@@ -8,6 +8,9 @@ pub static HIST: Config = Config::NONE;
 
 #[unsafe(no_mangle)]
 pub static PATTERNS: [Pattern; MAX_PATTERNS] = [Pattern::NONE; MAX_PATTERNS];
+
+#[unsafe(no_mangle)]
+pub static LONG_PATTERNS: [LongPattern; MAX_LONG_PATTERNS] = [LongPattern::NONE; MAX_LONG_PATTERNS];
 
 #[unsafe(no_mangle)]
 pub static TRACER: Tracer = Tracer {

@@ -3,8 +3,11 @@
 
 use aya_ebpf::helpers::generated::{
     bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_smp_processor_id, bpf_get_stack,
-    bpf_ktime_get_boot_ns, bpf_ktime_get_ns, bpf_probe_read_user_str,
+    bpf_jiffies64, bpf_ktime_get_boot_ns, bpf_ktime_get_ns, bpf_ktime_get_tai_ns,
+    bpf_probe_read_user_str,
 };
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use tracer_common::hist::{Item, STACK_DEPTH, TEXT, change, from};
 
 use crate::globals::read;
@@ -28,6 +31,13 @@ pub fn number(ctx: *const u8, item: &'static Item) -> u64 {
         // SAFETY: as above.
         from::BOOT_TIME => unsafe { bpf_ktime_get_boot_ns() },
         // SAFETY: as above.
+        from::TAI_TIME => unsafe { bpf_ktime_get_tai_ns() },
+        // SAFETY: as above.
+        from::TAI_TIME_USECS => usecs(unsafe { bpf_ktime_get_tai_ns() }),
+        from::UPTIME => uptime(item),
+        from::COUNTER => counter(),
+        from::LOCATED => record::located(ctx, read(&item.offset), read(&item.arg)),
+        // SAFETY: as above.
         from::TIME_USECS => usecs(unsafe { bpf_ktime_get_ns() }),
         // SAFETY: as above.
         from::BOOT_TIME_USECS => usecs(unsafe { bpf_ktime_get_boot_ns() }),
@@ -44,6 +54,34 @@ pub fn number(ctx: *const u8, item: &'static Item) -> u64 {
 #[inline(always)]
 fn usecs(ns: u64) -> u64 {
     (ns + 500) / 1000
+}
+
+/// `trace_clock_jiffies()`
+#[inline(always)]
+fn uptime(item: &'static Item) -> u64 {
+    /// Nanoseconds of a tick of USER_HZ.
+    const TICK: u64 = 10_000_000;
+    // SAFETY: a helper without arguments.
+    let jiffies = unsafe { bpf_jiffies64() };
+    jiffies.wrapping_sub(u64::from(read(&item.right))) * u64::from(read(&item.left)) / TICK
+}
+
+/// The clock `counter`.
+#[map]
+static COUNTER: Array<u64> = Array::with_max_entries(1, 0);
+
+/// `trace_clock_counter()`
+#[inline(always)]
+fn counter() -> u64 {
+    let Some(at) = COUNTER.get_ptr_mut(0) else {
+        return 0;
+    };
+    let mut value = 1_u64;
+    // SAFETY: an aligned u64 in our map. This target has no `fetch_add`.
+    unsafe {
+        core::arch::asm!("{v} = atomic_fetch_add((u64 *)({p} + 0), {v})", p = in(reg) at, v = inout(reg) value);
+    }
+    value + 1
 }
 
 #[inline(always)]
@@ -127,19 +165,19 @@ unsafe fn put_text(ctx: *const u8, item: &'static Item, kind: u32, to: *mut u64)
         match kind {
             from::TEXT => record::text(to, read(&item.size), ctx.wrapping_add(offset as usize)),
             from::DATA_LOC => {
-                let at = record::word4(ctx, offset) & 0xffff;
+                let at = record::pointer(ctx, offset, 4) & 0xffff;
                 record::text(to, TEXT as u32, ctx.wrapping_add(at as usize))
             }
             from::REL_LOC => {
-                let at = (record::word4(ctx, offset) & 0xffff) + u64::from(offset) + 4;
+                let at = (record::pointer(ctx, offset, 4) & 0xffff) + u64::from(offset) + 4;
                 record::text(to, TEXT as u32, ctx.wrapping_add(at as usize))
             }
             from::POINTER => {
-                let at = record::word8(ctx, offset) as *const u8;
+                let at = record::pointer(ctx, offset, 8) as *const u8;
                 record::text(to, TEXT as u32, at)
             }
             _ => {
-                let at = record::word8(ctx, offset) as *const u8;
+                let at = record::pointer(ctx, offset, 8) as *const u8;
                 bpf_probe_read_user_str(to.cast(), TEXT as u32, at.cast()) >= 0
             }
         }

@@ -6,7 +6,7 @@
 //! What these cannot reach is read with a helper.
 
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel, bpf_probe_read_kernel_str};
-use tracer_common::hist::from;
+use tracer_common::hist::{WORDS_END, from};
 
 /// Offset by offset, with one instruction each.
 macro_rules! load_at {
@@ -53,6 +53,32 @@ pub fn bytes(ctx: *const u8, offset: u32, size: u32) -> u64 {
             (&raw mut value).cast(),
             if size > 8 { 8 } else { size },
             ctx.wrapping_add(offset as usize).cast(),
+        );
+    }
+    value
+}
+
+/// The u32 of a `__data_loc`, or eight bytes of an address, wherever it lies.
+#[inline(always)]
+pub fn pointer(ctx: *const u8, offset: u32, size: u32) -> u64 {
+    match (offset + size <= WORDS_END, size) {
+        (true, 4) => word4(ctx, offset),
+        (true, _) => word8(ctx, offset),
+        (false, _) => bytes(ctx, offset, size),
+    }
+}
+
+/// Eight bytes, `at` bytes behind where the word at `offset` points to.
+#[inline(always)]
+pub fn located(ctx: *const u8, offset: u32, at: u64) -> u64 {
+    let start = (pointer(ctx, offset, 4) & 0xffff) + at;
+    let mut value = 0_u64;
+    // SAFETY: the destination has eight bytes.
+    unsafe {
+        bpf_probe_read_kernel(
+            (&raw mut value).cast(),
+            size_of::<u64>() as u32,
+            ctx.wrapping_add(start as usize).cast(),
         );
     }
     value

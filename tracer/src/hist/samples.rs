@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::filter::Machine;
 use super::format::EventFormat;
 use super::plan::{KeyForm, Plan, ValueForm};
 use super::resolve::{Resolve, Symbol};
@@ -14,6 +16,48 @@ pub const HIST_MORE: &str = include_str!("../../tests/data/hist/hist-more-6.12.t
 pub const FORMATS: &str = include_str!("../../tests/data/hist/formats-6.12.txt");
 /// `ok|EVENT|TRIGGER|what the trigger file says` or `no|EVENT|TRIGGER|message`
 pub const CORPUS: &str = include_str!("../../tests/data/hist/corpus-6.12.txt");
+
+/// Verdict, event, trigger and what was said, escaped, with tabs between.
+pub const CORPUS_MORE: &str = include_str!("../../tests/data/hist/corpus-more-6.12.tsv");
+
+/// Verdict, and two triggers with their events.
+pub const PAIRS: &str = include_str!("../../tests/data/hist/pairs-6.12.tsv");
+
+/// The guest in which they were judged.
+pub struct Guest;
+
+/// Some of its symbols.
+const SYMBOLS: [(&str, Range<u64>); 10] = [
+    ("_text", 0xffff_ffff_8100_0000..0xffff_ffff_8100_1000),
+    ("_stext", 0xffff_ffff_8100_0000..0xffff_ffff_8100_1000),
+    ("do_exit", 0xffff_ffff_810c_ad30..0xffff_ffff_810c_b820),
+    ("kfree", 0xffff_ffff_813c_5c20..0xffff_ffff_813c_5f90),
+    (
+        "__x64_sys_close",
+        0xffff_ffff_8144_2ad0..0xffff_ffff_8144_2b50,
+    ),
+    ("schedule", 0xffff_ffff_81c9_ae40..0xffff_ffff_81c9_af00),
+    ("_etext", 0xffff_ffff_8200_0000..0xffff_ffff_82c0_0000),
+    ("_sdata", 0xffff_ffff_82c0_0000..0xffff_ffff_82c0_4000),
+    ("jiffies", 0xffff_ffff_82c0_79c0..0xffff_ffff_82c0_7a00),
+    ("init_task", 0xffff_ffff_82c1_0940..0xffff_ffff_82c1_2f80),
+];
+
+impl Machine for Guest {
+    fn cpus(&self) -> u32 {
+        2
+    }
+
+    fn function(&self, name: &str) -> Result<Option<Range<u64>>, String> {
+        let found = SYMBOLS.iter().find(|s| s.0 == name);
+        Ok(found.map(|s| s.1.clone()))
+    }
+
+    fn function_at(&self, address: u64) -> Result<Option<Range<u64>>, String> {
+        let found = SYMBOLS.iter().find(|s| s.1.contains(&address));
+        Ok(found.map(|s| s.1.clone()))
+    }
+}
 
 /// The format of `sched/sched_process_exit` and its like, on 6.12.
 pub fn format(event: &str) -> EventFormat {

@@ -74,6 +74,7 @@ pub fn install_packages(packages: &[&str], purpose: &str) -> Result<()> {
 
 pub use apt::is_root;
 pub use extras::install as extras;
+pub use toolchain::has_compiler;
 
 /// Why the kernel side's clippy cannot run; where it can be installed, it is.
 pub fn clippy_is_missing(toolchain: &BpfToolchain) -> Result<Option<String>> {

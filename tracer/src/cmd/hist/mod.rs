@@ -5,6 +5,7 @@ mod control;
 mod course;
 mod ebpf;
 mod ftrace;
+mod machine;
 mod own;
 mod session;
 mod show;

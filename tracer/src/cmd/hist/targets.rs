@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
+use super::machine::Host;
 use crate::cli::Hist;
 use crate::cmd::run::PROC;
 use crate::hist::fault::suggest;
@@ -59,13 +60,15 @@ impl Targets {
     /// What is wrong with an event or a trigger, with a caret under it.
     pub fn new(options: &Hist, tracefs: &Tracefs) -> Result<Self> {
         let mut targets = Self::default();
+        let machine = Host::default();
         for pair in options.pairs.chunks_exact(2) {
             let [event, text] = pair else { continue };
             let format = format(event, tracefs)?;
             let shown = harmless(event);
             let trigger = Trigger::parse(text).map_err(|f| anyhow!("{shown}: {f}"))?;
             refuse(&trigger, &shown)?;
-            let plan = Plan::resolve(&trigger, &format).map_err(|f| anyhow!("{shown}: {f}"))?;
+            let plan =
+                Plan::resolve(&trigger, &format, &machine).map_err(|f| anyhow!("{shown}: {f}"))?;
             for warning in &plan.warnings {
                 eprintln!("tracer: {shown}: {warning}");
             }
@@ -89,7 +92,7 @@ impl Targets {
             Some(table) => {
                 let first = self.tables.get(table).and_then(|at| self.list.get(*at));
                 if let Some(first) = first
-                    && let Some(what) = differs(first, &target)
+                    && let Err(what) = share(first, &mut target)
                 {
                     bail!(
                         "the triggers of {} and {} share the name {:?} and differ in their {what}; make that the \
@@ -131,23 +134,12 @@ impl Targets {
     }
 }
 
-/// In what two plans differ that would have to share a table.
-fn differs(a: &Target, b: &Target) -> Option<&'static str> {
-    if a.format.is_own() != b.format.is_own() {
-        return Some("engine (process_exit is an event of tracer's own)");
+/// Makes a target count in the table of another one, or says in what they differ.
+fn share(first: &Target, target: &mut Target) -> Result<(), &'static str> {
+    if first.format.is_own() != target.format.is_own() {
+        return Err("engine (process_exit is an event of tracer's own)");
     }
-    let (a, b) = (&a.plan, &b.plan);
-    let keys = |p: &Plan| -> Vec<_> { p.keys.iter().map(|k| (k.size, k.form)).collect() };
-    let values = |p: &Plan| -> Vec<_> { p.values.iter().map(|v| (v.form, v.aggregate)).collect() };
-    if keys(a) != keys(b) {
-        Some("keys")
-    } else if values(a) != values(b) {
-        Some("values")
-    } else if a.size != b.size {
-        Some("size")
-    } else {
-        None
-    }
+    target.plan.share(&first.plan)
 }
 
 fn refuse(trigger: &Trigger, event: &str) -> Result<()> {

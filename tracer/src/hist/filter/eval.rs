@@ -52,6 +52,10 @@ impl Test {
                     Op::And => left & value != 0,
                 }
             }
+            Self::Bit { from, base, bits } => {
+                let bit = from.read(record).wrapping_sub(*base);
+                bit < 64 && bits >> bit & 1 != 0
+            }
             Self::Text {
                 from,
                 pattern,
@@ -97,6 +101,10 @@ impl Number {
                 size,
                 signed,
             } => cut(number(record.bytes, offset, size), size, signed),
+            Self::Located { offset, at } => {
+                let place = (number(record.bytes, offset, 4) & 0xffff) as u32;
+                number(record.bytes, place.saturating_add(at), 8)
+            }
             Self::Cpu => i64::from(record.cpu).cast_unsigned(),
         }
     }

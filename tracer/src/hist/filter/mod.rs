@@ -1,9 +1,10 @@
 //! The language of event filters (`kernel/trace/trace_events_filter.c`), as a
 //! tree of typed tests on the bytes of a record.
-//!
-//! `.function` and `CPUS{…}` are not part of this and are refused.
 
+mod cpus;
 mod eval;
+mod function;
+mod machine;
 mod parse;
 mod pred;
 mod steps;
@@ -13,6 +14,7 @@ mod tests;
 use super::fault::Fault;
 use super::format::EventFormat;
 pub use eval::Record;
+pub use machine::{Bare, Machine};
 pub use steps::{Next, Step};
 
 /// A condition on a record.
@@ -43,6 +45,8 @@ pub enum Test {
         /// The test holds where the pattern does not match.
         negate: bool,
     },
+    /// The number, less `base`, is that of a bit that is set.
+    Bit { from: Number, base: u64, bits: u64 },
     /// Holds for no record: the kernel accepts the comparison but has no
     /// function for it (a number against an array, `&` on the CPU).
     Never,
@@ -58,6 +62,9 @@ pub enum Number {
         size: u32,
         signed: bool,
     },
+    /// Eight bytes of a mask: the low half of the u32 at `offset` says where it
+    /// begins, they lie `at` bytes behind that.
+    Located { offset: u32, at: u32 },
     /// The CPU that the event happened on, as an int.
     Cpu,
 }
@@ -67,6 +74,7 @@ impl Number {
     pub fn is_signed(self) -> bool {
         match self {
             Self::Field { signed, .. } => signed,
+            Self::Located { .. } => false,
             Self::Cpu => true,
         }
     }
@@ -125,9 +133,9 @@ impl Predicate {
     /// Parses what follows `if`.
     ///
     /// # Errors
-    /// What the kernel rejects for this event, and `.function` and `CPUS{…}`.
-    pub fn parse(text: &str, format: &EventFormat) -> Result<Self, Fault> {
-        parse::parse(text, format)
+    /// What the kernel rejects for this event on this machine.
+    pub fn parse(text: &str, format: &EventFormat, machine: &dyn Machine) -> Result<Self, Fault> {
+        parse::parse(text, format, machine)
     }
 
     /// Tests in the order of evaluation, each with where to go on from it:

@@ -1,6 +1,7 @@
 //! Parentheses, `!`, `&&` and `||` (`calc_stack`, `predicate_parse`).
 
 use super::super::trigger::is_space;
+use super::machine::Machine;
 use super::{EventFormat, Fault, Predicate, pred};
 
 /// What stands between a pair of parentheses, as far as it has been read.
@@ -43,7 +44,11 @@ fn negate(predicate: Predicate, not: bool) -> Predicate {
     }
 }
 
-pub(super) fn parse(text: &str, format: &EventFormat) -> Result<Predicate, Fault> {
+pub(super) fn parse(
+    text: &str,
+    format: &EventFormat,
+    machine: &dyn Machine,
+) -> Result<Predicate, Fault> {
     balanced(text)?;
     let byte = |at: usize| text.as_bytes().get(at).copied().unwrap_or(0);
     let mut outer: Vec<Level> = Vec::new();
@@ -68,7 +73,7 @@ pub(super) fn parse(text: &str, format: &EventFormat) -> Result<Predicate, Fault
                 at += 1;
             }
             _ => {
-                let (test, end) = pred::parse(text, at, format)?;
+                let (test, end) = pred::parse(text, at, format, machine)?;
                 level.all.push(negate(test, std::mem::take(&mut not)));
                 at = end;
                 open = behind(text, &mut at, &mut level, &mut outer)?;

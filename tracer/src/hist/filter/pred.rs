@@ -3,12 +3,13 @@
 use super::super::format::{Class, Field};
 use super::super::number;
 use super::super::trigger::is_space;
-use super::{EventFormat, Fault, Number, Op, Pattern, Predicate, Test, Text};
+use super::machine::Machine;
+use super::{EventFormat, Fault, Number, Op, Pattern, Predicate, Test, Text, cpus, function};
 
 /// A value in quotes has fewer bytes (`MAX_FILTER_STR_VAL`).
 const TEXT_MAX: usize = 256;
 /// A number has fewer.
-const NUMBER_MAX: usize = 24;
+pub(super) const NUMBER_MAX: usize = 24;
 
 /// In the order in which the kernel looks for them.
 const OPERATORS: [(&str, Operator); 8] = [
@@ -23,36 +24,36 @@ const OPERATORS: [(&str, Operator); 8] = [
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operator {
+pub(super) enum Operator {
     Glob,
     Number(Op),
 }
 
 /// What is still to be read.
-struct Cursor<'a> {
-    text: &'a str,
-    at: usize,
+pub(super) struct Cursor<'a> {
+    pub text: &'a str,
+    pub at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+    pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
         self.at += end;
         rest.get(..end).unwrap_or_default()
     }
 
-    fn eat(&mut self, prefix: &str) -> bool {
+    pub(super) fn eat(&mut self, prefix: &str) -> bool {
         let found = self.rest().starts_with(prefix);
         self.at += if found { prefix.len() } else { 0 };
         found
     }
 
-    fn fault(&self, message: impl Into<String>) -> Fault {
+    pub(super) fn fault(&self, message: impl Into<String>) -> Fault {
         Fault::new(self.text, self.at, message)
     }
 }
@@ -62,6 +63,7 @@ pub(super) fn parse(
     text: &str,
     at: usize,
     format: &EventFormat,
+    machine: &dyn Machine,
 ) -> Result<(Predicate, usize), Fault> {
     let mut cursor = Cursor { text, at };
     let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -79,9 +81,7 @@ pub(super) fn parse(
         .near("fields", name, format.names())
     })?;
     let user = cursor.eat(".ustring");
-    if cursor.rest().starts_with(".function") {
-        return Err(cursor.fault("`.function` is not part of tracer's filters"));
-    }
+    let function = cursor.eat(".function");
     cursor.take_while(is_space);
     let operator = OPERATORS.iter().find(|(text, _)| cursor.eat(text));
     let Some((_, operator)) = operator else {
@@ -90,11 +90,16 @@ pub(super) fn parse(
             .help("operators are == != < <= > >= & for numbers, and == != ~ for texts"));
     };
     cursor.take_while(is_space);
+    if function {
+        let within = function::parse(&mut cursor, &field, *operator, machine)?;
+        return Ok((within, cursor.at));
+    }
     let test = match cursor.rest().chars().next() {
         Some('\'' | '"') => of_text(&mut cursor, &field, *operator, user)?,
         Some(c) if c.is_ascii_digit() || c == '-' => of_number(&mut cursor, &field, *operator)?,
         Some('C') if cursor.rest().starts_with("CPUS") => {
-            return Err(cursor.fault("`CPUS{…}` is not part of tracer's filters"));
+            let cpus = cpus::parse(&mut cursor, &field, *operator, machine)?;
+            return Ok((cpus, cursor.at));
         }
         _ => {
             return Err(cursor

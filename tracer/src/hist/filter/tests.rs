@@ -67,7 +67,7 @@ fn what_the_kernel_counted_is_what_holds() {
         while let Some(name) = lines.next_if(|l| l.starts_with("  ")) {
             counted.insert(name.trim());
         }
-        let predicate = Predicate::parse(filter, &format);
+        let predicate = Predicate::parse(filter, &format, &samples::Guest);
         if counted.contains("REFUSED") {
             assert!(predicate.is_err(), "{filter}");
             continue;
@@ -103,7 +103,7 @@ fn what_the_kernel_counted_is_what_holds() {
 #[test]
 fn a_filter_becomes_typed_tests() {
     let format = samples::format("sched/sched_process_exit");
-    let parse = |text| Predicate::parse(text, &format).unwrap();
+    let parse = |text| Predicate::parse(text, &format, &samples::Guest).unwrap();
     let prio = |op, value| {
         Predicate::Test(Test::Number {
             from: Number::Field {
@@ -157,7 +157,7 @@ fn texts_are_found_where_the_record_says() {
         ("filename ~ \"/b*/t*e\"", true),
         ("filename != \"/bin/true\"", false),
     ] {
-        let predicate = Predicate::parse(filter, &exec).unwrap();
+        let predicate = Predicate::parse(filter, &exec, &samples::Guest).unwrap();
         assert_eq!(predicate.holds(record), expected, "{filter}");
     }
     let relative = Test::Text {
@@ -177,8 +177,122 @@ fn texts_are_found_where_the_record_says() {
     }));
     // Addresses are not followed here, and lead nowhere in a negation either.
     let openat = samples::format("syscalls/sys_enter_openat");
-    let predicate = Predicate::parse("filename.ustring != \"x\"", &openat).unwrap();
+    let predicate =
+        Predicate::parse("filename.ustring != \"x\"", &openat, &samples::Guest).unwrap();
     assert!(!predicate.holds(record));
+}
+
+#[test]
+fn cpus_are_numbers_or_bits() {
+    struct Large;
+    impl Machine for Large {
+        fn cpus(&self) -> u32 {
+            130
+        }
+        fn function(&self, _: &str) -> Result<Option<std::ops::Range<u64>>, String> {
+            Ok(None)
+        }
+        fn function_at(&self, _: u64) -> Result<Option<std::ops::Range<u64>>, String> {
+            Ok(None)
+        }
+    }
+    let waking = samples::format("sched/sched_waking");
+    let holds = |filter: &str, cpu: i32| {
+        let predicate = Predicate::parse(filter, &waking, &Large).unwrap();
+        let mut bytes = vec![0; 36];
+        bytes[32..].copy_from_slice(&cpu.to_ne_bytes());
+        let record = Record {
+            bytes: &bytes,
+            cpu,
+            comm: b"",
+        };
+        assert_eq!(by_steps(&predicate, record), predicate.holds(record));
+        predicate.holds(record)
+    };
+    for (list, has, lacks) in [
+        ("0", &[0][..], &[1, 64, -1][..]),
+        ("5,70-72", &[5, 70, 72], &[4, 69, 73, -1]),
+        ("all", &[0, 129], &[130, -1]),
+        ("N", &[129], &[0, 130]),
+        ("0-9:2/5", &[0, 1, 5, 6], &[2, 4, 7, 9]),
+        ("0-130:1/2", &[], &[]),
+    ] {
+        let filter = |field: &str| format!("{field} & CPUS{{{list}}}");
+        if has.is_empty() {
+            Predicate::parse(&filter("cpu"), &waking, &Large).unwrap_err();
+            continue;
+        }
+        for field in ["cpu", "target_cpu"] {
+            assert!(has.iter().all(|cpu| holds(&filter(field), *cpu)), "{list}");
+            assert!(
+                !lacks.iter().any(|cpu| holds(&filter(field), *cpu)),
+                "{list}"
+            );
+        }
+    }
+    // One number is never equal to several, and differs from them if it is a CPU's.
+    assert!(!holds("target_cpu == CPUS{0-1}", 0) && holds("target_cpu != CPUS{0-1}", 0));
+    assert!(!holds("target_cpu != CPUS{0-1}", 130) && holds("cpu != CPUS{0-1}", 0));
+    assert!(holds("target_cpu != CPUS{1}", 0) && holds("target_cpu == CPUS{1}", 1));
+    assert!(!holds("target_cpu & CPUS{ }", 0) && !holds("target_cpu == CPUS{ }", 0));
+}
+
+#[test]
+fn masks_are_compared_word_by_word() {
+    let ipi = samples::format("ipi/ipi_send_cpumask");
+    let holds = |filter: &str, mask: u64| {
+        let mut bytes = vec![0; 40];
+        bytes[8..12].copy_from_slice(&(8_u32 << 16 | 32).to_ne_bytes());
+        bytes[32..].copy_from_slice(&mask.to_ne_bytes());
+        let record = Record {
+            bytes: &bytes,
+            cpu: 0,
+            comm: b"",
+        };
+        let predicate = Predicate::parse(filter, &ipi, &samples::Guest).unwrap();
+        assert_eq!(by_steps(&predicate, record), predicate.holds(record));
+        predicate.holds(record)
+    };
+    for (filter, expected) in [
+        ("cpumask & CPUS{0}", [false, true, false, true]),
+        ("cpumask & CPUS{0-1}", [false, true, true, true]),
+        ("cpumask == CPUS{1}", [false, false, true, false]),
+        ("cpumask != CPUS{1}", [true, true, false, true]),
+        ("cpumask == CPUS{all}", [false, false, false, true]),
+        ("cpumask != CPUS{all}", [true, true, true, false]),
+        ("cpumask == CPUS{ }", [true, false, false, false]),
+        ("cpumask & CPUS{ }", [false, false, false, false]),
+    ] {
+        assert_eq!([0, 1, 2, 3].map(|m| holds(filter, m)), expected, "{filter}");
+    }
+}
+
+#[test]
+fn functions_are_ranges_of_addresses() {
+    let kmalloc = samples::format("kmem/kmalloc");
+    let holds = |filter: &str, address: u64| {
+        let mut bytes = vec![0; 52];
+        bytes[8..16].copy_from_slice(&address.to_ne_bytes());
+        let record = Record {
+            bytes: &bytes,
+            cpu: 0,
+            comm: b"",
+        };
+        let predicate = Predicate::parse(filter, &kmalloc, &samples::Guest).unwrap();
+        predicate.holds(record)
+    };
+    let inside = |filter: &str| {
+        [0x813c_5c1f, 0x813c_5c20, 0x813c_5f8f, 0x813c_5f90]
+            .map(|low: u64| holds(filter, 0xffff_ffff_0000_0000 + low))
+    };
+    for filter in [
+        "call_site.function == kfree",
+        "call_site.function == 0xffffffff813c5c21",
+    ] {
+        assert_eq!(inside(filter), [false, true, true, false], "{filter}");
+        let differs = filter.replace("==", "!=");
+        assert_eq!(inside(&differs), [true, false, false, true], "{filter}");
+    }
 }
 
 #[test]
@@ -197,14 +311,18 @@ fn faults_point_at_the_place() {
         ("prio > 1 &&", 9, "Meaningless filter expression"),
         ("prio > 1 prio > 2", 9, "A condition is complete"),
         ("", 0, "No filter found"),
-        ("prio.function == 1", 4, "`.function` is not part"),
-        ("cpu == CPUS{0}", 7, "`CPUS{…}` is not part"),
+        ("prio.function == 1", 17, "Illegal operation"),
+        ("cpu == CPUS{5}", 12, "Invalid cpulist"),
+        ("cpu == CPUS 0", 11, "Missing '{'"),
+        ("cpu == CPUS{0", 13, "Missing '}'"),
+        ("cpu < CPUS{0}", 6, "Illegal operation"),
+        ("comm == CPUS{0}", 8, "Illegal operation"),
     ] {
-        let fault = Predicate::parse(text, &format).unwrap_err();
+        let fault = Predicate::parse(text, &format, &samples::Guest).unwrap_err();
         assert_eq!(fault.at(), at, "{fault}");
         assert!(fault.message().starts_with(message), "{fault}");
     }
-    let fault = Predicate::parse("comn == \"x\"", &format).unwrap_err();
+    let fault = Predicate::parse("comn == \"x\"", &format, &samples::Guest).unwrap_err();
     assert!(
         fault.to_string().ends_with("did you mean `comm`?"),
         "{fault}"
@@ -215,22 +333,62 @@ fn faults_point_at_the_place() {
 fn depth_and_length_are_no_trouble() {
     let format = samples::format("sched/sched_process_exit");
     let deep = format!("{}pid>1{}", "!(".repeat(1000), ")".repeat(1000));
-    assert_eq!(Predicate::parse(&deep, &format).unwrap().steps().len(), 1);
+    assert_eq!(
+        Predicate::parse(&deep, &format, &samples::Guest)
+            .unwrap()
+            .steps()
+            .len(),
+        1
+    );
     let nested = format!(
         "{}pid>1{}",
         "pid>1&&(pid>2||(".repeat(250),
         "))".repeat(250)
     );
     assert_eq!(
-        Predicate::parse(&nested, &format).unwrap().steps().len(),
+        Predicate::parse(&nested, &format, &samples::Guest)
+            .unwrap()
+            .steps()
+            .len(),
         501
     );
 }
 
 fn fragments() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
-        "pid", "comm", "cpu", "prio", "(", ")", "!", "&&", "||", "==", "!=", "~", "<", "&", " ",
-        "1", "-1", "\"a*\"", "'", "\"", "CPUS{", "}", ".ustring", "é", "0x",
+        "pid",
+        "comm",
+        "cpu",
+        "prio",
+        "(",
+        ")",
+        "!",
+        "&&",
+        "||",
+        "==",
+        "!=",
+        "~",
+        "<",
+        "&",
+        " ",
+        "1",
+        "-1",
+        "\"a*\"",
+        "'",
+        "\"",
+        "CPUS{",
+        "}",
+        "CPUS{0-1}",
+        "-",
+        ":",
+        "/",
+        "N",
+        "all",
+        ".function",
+        "kfree",
+        ".ustring",
+        "é",
+        "0x",
     ]);
     prop::collection::vec(word, 0..24).prop_map(|w| w.concat())
 }
@@ -239,8 +397,8 @@ proptest! {
     #[test]
     fn no_text_panics_and_steps_say_the_same(text in fragments(), any in ".{0,40}", comm in "[ab]{0,16}") {
         let format = samples::format("sched/sched_process_exit");
-        let _fault = Predicate::parse(&any, &format);
-        if let Ok(predicate) = Predicate::parse(&text, &format) {
+        let _fault = Predicate::parse(&any, &format, &samples::Guest);
+        if let Ok(predicate) = Predicate::parse(&text, &format, &samples::Guest) {
             let bytes = exit(comm.as_bytes());
             let record = Record { bytes: &bytes, cpu: 1, comm: comm.as_bytes() };
             prop_assert_eq!(predicate.holds(record), by_steps(&predicate, record));

@@ -1,13 +1,16 @@
 //! A trigger for one event: which bytes of its record are counted, and how
 //! they are shown (`create_hist_data`, `create_hist_field`).
 
+#[cfg(test)]
+mod corpus_tests;
 mod resolve;
+mod share;
 mod show;
 #[cfg(test)]
 mod tests;
 
 use super::fault::Fault;
-use super::filter::Predicate;
+use super::filter::{Machine, Predicate};
 use super::format::EventFormat;
 use super::trigger::Trigger;
 
@@ -57,6 +60,7 @@ pub struct Key {
     pub compare: Compare,
     /// As `trigger info` has it, with its modifier.
     spec: String,
+    member: Option<share::Member>,
 }
 
 /// A value that is added up for each key.
@@ -68,6 +72,7 @@ pub struct Value {
     pub form: ValueForm,
     pub aggregate: Aggregate,
     spec: String,
+    member: Option<share::Member>,
 }
 
 /// Where a key or value comes from.
@@ -195,9 +200,13 @@ impl Plan {
     /// Resolves a trigger's fields, sorting and filter for an event.
     ///
     /// # Errors
-    /// What the kernel rejects for this event.
-    pub fn resolve(trigger: &Trigger, format: &EventFormat) -> Result<Self, Fault> {
-        resolve::resolve(trigger, format)
+    /// What the kernel rejects for this event on this machine.
+    pub fn resolve(
+        trigger: &Trigger,
+        format: &EventFormat,
+        machine: &dyn Machine,
+    ) -> Result<Self, Fault> {
+        resolve::resolve(trigger, format, machine)
     }
 
     /// The key's size in bytes: its parts lie one behind the other.

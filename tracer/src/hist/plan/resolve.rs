@@ -1,8 +1,10 @@
 //! From a trigger's names to an event's bytes (`parse_field`, `create_hist_field`,
 //! `create_key_field`, `create_sort_keys`).
 
+use super::super::filter::Machine;
 use super::super::format::{Class, Field};
 use super::super::trigger::{Modifier, Subject, Term};
+use super::share::Member;
 use super::{
     Aggregate, Column, Compare, EventFormat, Fault, KEY_SIZE_MAX, Key, KeyForm, Plan, Predicate,
     STACK_DEPTH, SortBy, Source, TEXT_MAX, Transform, Trigger, Value, ValueForm,
@@ -50,7 +52,11 @@ struct Context<'a> {
     usecs: bool,
 }
 
-pub(super) fn resolve(trigger: &Trigger, format: &EventFormat) -> Result<Plan, Fault> {
+pub(super) fn resolve(
+    trigger: &Trigger,
+    format: &EventFormat,
+    machine: &dyn Machine,
+) -> Result<Plan, Fault> {
     let terms = || trigger.values.iter().chain(&trigger.keys);
     let is_stamp = |t: &Term| t.subject == Subject::Field("common_timestamp".to_owned());
     let clock = terms().any(is_stamp).then(|| clock(trigger)).transpose()?;
@@ -69,7 +75,8 @@ pub(super) fn resolve(trigger: &Trigger, format: &EventFormat) -> Result<Plan, F
     let keys = context.keys(&mut warnings)?;
     let sort = context.sort(&keys, &values)?;
     let filter = trigger.filter.as_ref().map(|f| {
-        Predicate::parse(&f.text, format).map_err(|fault| fault.within(&trigger.text, f.at))
+        Predicate::parse(&f.text, format, machine)
+            .map_err(|fault| fault.within(&trigger.text, f.at))
     });
     Ok(Plan {
         event: if format.is_own() {
@@ -140,7 +147,7 @@ impl Context<'_> {
                 let field = field.ok_or_else(|| self.unknown(term.at, name))?;
                 match field.class {
                     // The old names of these two.
-                    Class::Cpu => found(Source::Cpu, "common_cpu", None),
+                    Class::Cpu => found(Source::Cpu, "common_cpu", Some(field)),
                     Class::Stacktrace => Found {
                         name: STACK_NAME.to_owned(),
                         ..found(Source::Stack, STACK_NAME, None)
@@ -212,6 +219,7 @@ impl Context<'_> {
             form,
             aggregate,
             spec: spec(&found.spec, term.modifier),
+            member: found.field.as_ref().map(Member::of),
         })
     }
 
@@ -248,7 +256,7 @@ impl Context<'_> {
         };
         let compare = match (found.source, &found.field) {
             (Source::Stack, _) => Compare::None,
-            (_, None) => Compare::Number {
+            (Source::Cpu, _) | (_, None) => Compare::Number {
                 size: 8,
                 signed: false,
             },
@@ -302,6 +310,7 @@ impl Context<'_> {
             size,
             compare,
             spec,
+            member: found.field.as_ref().map(Member::of),
         })
     }
 

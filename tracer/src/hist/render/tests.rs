@@ -9,7 +9,7 @@ use super::*;
 
 fn plan(sample: &Sample<'_>) -> Plan {
     let trigger = Trigger::parse(sample.trigger).unwrap();
-    Plan::resolve(&trigger, &samples::format(sample.event)).unwrap()
+    Plan::resolve(&trigger, &samples::format(sample.event), &samples::Guest).unwrap()
 }
 
 fn sorted_lines(text: &[u8]) -> Vec<String> {
@@ -75,7 +75,8 @@ fn all_shown_again(file: &str) -> usize {
             count += 1;
         } else {
             let trigger = Trigger::parse(sample.trigger);
-            let plan = trigger.and_then(|t| Plan::resolve(&t, &samples::format(sample.event)));
+            let plan = trigger
+                .and_then(|t| Plan::resolve(&t, &samples::format(sample.event), &samples::Guest));
             assert!(plan.is_err(), "{}", sample.trigger);
         }
     }
@@ -106,7 +107,7 @@ fn what_6_1_shows_is_shown_the_same() {
 /// A table of its own, by a trigger of `kmem/kmalloc`.
 fn shown(trigger: &str, table: &Table, show: impl Fn(&View<'_>) -> String) -> String {
     let trigger = Trigger::parse(trigger).unwrap();
-    let plan = Plan::resolve(&trigger, &samples::format("kmem/kmalloc")).unwrap();
+    let plan = Plan::resolve(&trigger, &samples::format("kmem/kmalloc"), &samples::Guest).unwrap();
     let mut table = table.clone();
     table.sort(&plan);
     show(&View {

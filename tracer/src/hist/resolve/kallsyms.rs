@@ -13,7 +13,7 @@ use super::Symbol;
 /// Symbols by address. Names are kept in one text.
 #[derive(Clone, Debug, Default)]
 pub struct Kallsyms {
-    /// Sorted by address, one for each.
+    /// Sorted by address; of those at the same place the first is the one that the kernel names.
     entries: Vec<Entry>,
     text: String,
     modules: Vec<String>,
@@ -70,9 +70,8 @@ impl Kallsyms {
             }
             line.clear();
         }
-        // Stable: the first of equals is the one that the kernel names.
+        // Stable: equals stay in their order.
         symbols.entries.sort_by_key(|e| e.address);
-        symbols.entries.dedup_by_key(|e| e.address);
         Ok(symbols)
     }
 
@@ -119,7 +118,9 @@ impl Kallsyms {
     /// The symbol that `address` lies in.
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let after = self.entries.partition_point(|e| e.address <= address);
-        let entry = self.entries.get(after.checked_sub(1)?)?;
+        let last = self.entries.get(after.checked_sub(1)?)?.address;
+        let before = self.entries.partition_point(|e| e.address < last);
+        let entry = self.entries.get(before)?;
         // The last symbol of the kernel or of a module reaches to the end of its page.
         let page = (entry.address | 0xfff).saturating_add(1);
         let end = match self.entries.get(after) {
@@ -130,16 +131,42 @@ impl Kallsyms {
         if address >= end {
             return None;
         }
-        let start = entry.name as usize;
         Some(Symbol {
-            name: self.text.get(start..start + usize::from(entry.length))?,
+            name: self.name(entry)?,
             offset: address - entry.address,
             size: end - entry.address,
-            module: usize::from(entry.module)
-                .checked_sub(1)
-                .and_then(|m| self.modules.get(m))
-                .map(String::as_str),
+            module: self.module_of(entry),
         })
+    }
+
+    fn name(&self, entry: &Entry) -> Option<&str> {
+        let start = entry.name as usize;
+        self.text.get(start..start + usize::from(entry.length))
+    }
+
+    fn module_of(&self, entry: &Entry) -> Option<&str> {
+        let index = usize::from(entry.module).checked_sub(1)?;
+        self.modules.get(index).map(String::as_str)
+    }
+
+    /// Where the first symbol of this name lies, the kernel's own before those of
+    /// modules; `MODULE:NAME` is looked for in that module (`kallsyms_lookup_name`).
+    pub fn address(&self, name: &str) -> Option<u64> {
+        let (module, bare) = match name.split_once(':') {
+            Some((module, bare)) => (Some(module), bare),
+            None => (None, name),
+        };
+        let named = self.entries.iter().filter(|e| self.name(e) == Some(bare));
+        let of_module = |entry: &&Entry| match (self.module_of(entry), module) {
+            (None, wanted) => wanted.is_none(),
+            // These are no modules, but code that is made while the kernel runs.
+            (Some("bpf" | "__builtin__ftrace" | "__builtin__kprobes"), _) => false,
+            (Some(found), wanted) => wanted.is_none_or(|w| w == found),
+        };
+        let found = named.filter(of_module);
+        found
+            .min_by_key(|e| (e.module, e.address))
+            .map(|e| e.address)
     }
 }
 
@@ -174,6 +201,22 @@ ffffffffc0000200 t bpf_prog_1\t[bpf]
         // Between the kernel's end and the first module there is nothing.
         assert_eq!(symbols.find(0xffff_ffff_8100_0fff).unwrap().name, "other");
         assert_eq!(symbols.find(0xffff_ffff_8100_1000), None);
+        assert_eq!(symbols.address("_text"), Some(0xffff_ffff_8100_0000));
+        assert_eq!(
+            symbols.address("ext4:in_module"),
+            Some(0xffff_ffff_c000_0100)
+        );
+        assert_eq!(symbols.address("in_module"), Some(0xffff_ffff_c000_0100));
+        for none in [
+            "",
+            "nothing",
+            "xfs:in_module",
+            "bpf_prog_1",
+            "ext4:other",
+            "fixed_percpu_data",
+        ] {
+            assert_eq!(symbols.address(none), None, "{none}");
+        }
         assert_eq!(symbols.find(5), None);
         assert_eq!(symbols.find(u64::MAX), None);
     }

@@ -73,13 +73,12 @@ impl Trigger {
     /// What the kernel rejects without looking at the event, and what is not
     /// part of this: variables, actions, expressions.
     pub fn parse(text: &str) -> Result<Self, Fault> {
+        // What is behind a NUL the kernel does not see.
+        let text = text.split('\0').next().unwrap_or_default();
         let text = text.trim_matches(is_space);
         if text.len() > LENGTH_MAX {
             let message = format!("A trigger has at most {LENGTH_MAX} bytes");
             return Err(Fault::new(text, LENGTH_MAX, message));
-        }
-        if let Some(at) = text.find('\0') {
-            return Err(Fault::new(text, at, "A NUL ends a trigger's text"));
         }
         let (remove, param) = command(text)?;
         let (attributes, filter) = split_filter(text, param)?;

@@ -1,11 +1,12 @@
 //! From a plan to what the kernel side is told.
 
 use tracer_common::hist::{
-    Config, Item, MAX_KEYS, MAX_PATTERNS, MAX_TESTS, MAX_VALS, Pattern as Automaton, TABLE_WORDS,
+    Config, Item, MAX_KEYS, MAX_LONG_PATTERNS, MAX_PATTERNS, MAX_TESTS, MAX_VALS, TABLE_WORDS,
     TEXT, Test, WORDS_END, change, fold, from, goto, op,
 };
 
-use super::pattern;
+use super::clock::Clock;
+use super::pattern::{self, Patterns};
 use crate::hist::filter::{Next, Number, Op, Pattern, Text};
 use crate::hist::plan::{Aggregate, KeyForm, Source, Transform, log2};
 use crate::hist::{EventFormat, Plan, filter};
@@ -14,7 +15,7 @@ use crate::hist::{EventFormat, Plan, filter};
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub config: Config,
-    pub patterns: Box<[Automaton; MAX_PATTERNS]>,
+    pub patterns: Patterns,
     /// Entries of the table.
     pub entries: u32,
 }
@@ -30,15 +31,19 @@ pub enum Unsupported {
         "the filter has {0} comparisons, and a program at most {MAX_TESTS}; use fewer, or one pattern for several texts"
     )]
     Tests(usize),
-    #[error("the filter compares with {0} texts, and a program with at most {MAX_PATTERNS}")]
-    Patterns(usize),
     #[error(
-        "the text {0:?} of the filter is longer than 63 characters; shorten it, or end it with *"
+        "the filter compares with more texts than {MAX_PATTERNS} of up to 63 characters and {MAX_LONG_PATTERNS} of more; \
+         use fewer, or one pattern for several"
     )]
+    Patterns,
+    #[error("the text {0:?} of the filter is longer than 255 characters; shorten it")]
     Pattern(String),
     #[error("a key or value is longer than a program can keep")]
     TooLong,
-    #[error("the clock {0} cannot be read by a BPF program; use clock=mono or clock=boot")]
+    #[error(
+        "the clock {0} cannot be read by a BPF program; use clock=mono, boot, tai, uptime or counter, or --backend ftrace, \
+         where the kernel has hist triggers"
+    )]
     Clock(String),
 }
 
@@ -47,7 +52,7 @@ struct Context<'a> {
     format: &'a EventFormat,
     /// Where the record's last member ends: programs that read beyond are refused.
     end: u32,
-    boot_clock: bool,
+    clock: Clock,
 }
 
 impl Compiled {
@@ -56,16 +61,13 @@ impl Compiled {
     /// # Errors
     /// What the program cannot do.
     pub fn new(plan: &Plan, format: &EventFormat) -> Result<Self, Unsupported> {
-        let boot_clock = match plan.clock.as_deref() {
-            None | Some("global" | "local" | "mono" | "perf") => false,
-            Some("boot") => true,
-            Some(other) => return Err(Unsupported::Clock(other.to_owned())),
-        };
+        let clock = plan.clock.as_deref().unwrap_or("global");
+        let clock = Clock::of(clock).ok_or_else(|| Unsupported::Clock(clock.to_owned()))?;
         let last = format.fields.last();
         let context = Context {
             format,
             end: last.map_or(0, |f| f.offset.saturating_add(f.size)),
-            boot_clock,
+            clock,
         };
         let mut config = Config::NONE;
         let mut slot = 0;
@@ -98,7 +100,7 @@ impl Compiled {
                 ..made
             };
         }
-        let mut patterns = Box::new([Automaton::NONE; MAX_PATTERNS]);
+        let mut patterns = Patterns::default();
         if let Some(filter) = &plan.filter {
             config.n_tests = context.filter(filter, &mut config.tests, &mut patterns)?;
         }
@@ -177,12 +179,7 @@ impl Context<'_> {
                 size,
                 signed,
             } => self.int(offset, size, signed)?,
-            Source::Timestamp { usecs } => plain(match (self.boot_clock, usecs) {
-                (false, false) => from::TIME,
-                (false, true) => from::TIME_USECS,
-                (true, false) => from::BOOT_TIME,
-                (true, true) => from::BOOT_TIME_USECS,
-            }),
+            Source::Timestamp { usecs } => self.clock.item(usecs),
             Source::Cpu => plain(from::CPU),
             other => Item {
                 arg: constant(other).unwrap_or(0),
@@ -260,17 +257,11 @@ impl Context<'_> {
         &self,
         filter: &filter::Predicate,
         tests: &mut [Test; MAX_TESTS],
-        patterns: &mut [Automaton; MAX_PATTERNS],
+        patterns: &mut Patterns,
     ) -> Result<u32, Unsupported> {
         let steps = filter.steps();
         if steps.len() > MAX_TESTS {
             return Err(Unsupported::Tests(steps.len()));
-        }
-        let texts = steps.iter();
-        let texts = texts.filter(|s| matches!(s.test, filter::Test::Text { .. }));
-        let texts = texts.count();
-        if texts > MAX_PATTERNS {
-            return Err(Unsupported::Patterns(texts));
         }
         let next = |next: Next| match next {
             Next::Accept => goto::PASS,
@@ -278,7 +269,6 @@ impl Context<'_> {
             // Fewer than MAX_TESTS.
             Next::Step(at) => at as u32,
         };
-        let mut free = patterns.iter_mut().enumerate();
         for (to, step) in tests.iter_mut().zip(&steps) {
             *to = Test {
                 yes: next(step.on_true),
@@ -292,33 +282,57 @@ impl Context<'_> {
                     op: operation,
                     value,
                 } => {
-                    to.item = match *from {
-                        Number::Field {
-                            offset,
-                            size,
-                            signed,
-                        } => self.int(offset, size, signed)?,
-                        Number::Cpu => self.number(Source::Cpu)?,
-                    };
+                    to.item = self.left(*from)?;
                     to.op = operator(*operation, from.is_signed());
                     to.value = *value;
+                }
+                filter::Test::Bit { from, base, bits } => {
+                    to.item = Item {
+                        arg: *base,
+                        ..self.left(*from)?
+                    };
+                    to.op = op::BIT;
+                    to.value = *bits;
                 }
                 filter::Test::Text {
                     from,
                     pattern,
                     negate,
                 } => {
-                    let (index, place) = free.next().ok_or(Unsupported::Patterns(texts))?;
                     let (item, array) = self.text(*from);
-                    let automaton = pattern::compile(pattern, array);
-                    *place = automaton.ok_or_else(|| Unsupported::Pattern(text_of(pattern)))?;
+                    let states = pattern::compile(pattern, array);
+                    let states = states.ok_or_else(|| Unsupported::Pattern(text_of(pattern)))?;
+                    let place = patterns.add(&states).ok_or(Unsupported::Patterns)?;
                     to.item = item;
-                    to.op = if *negate { op::DIFFERS } else { op::MATCHES };
-                    to.pattern = index as u32;
+                    to.op = match (place.long, *negate) {
+                        (false, false) => op::MATCHES,
+                        (false, true) => op::DIFFERS,
+                        (true, false) => op::MATCHES_LONG,
+                        (true, true) => op::DIFFERS_LONG,
+                    };
+                    to.pattern = place.index;
                 }
             }
         }
         Ok(steps.len() as u32)
+    }
+
+    /// The left side of a comparison of numbers.
+    fn left(&self, number: Number) -> Result<Item, Unsupported> {
+        match number {
+            Number::Field {
+                offset,
+                size,
+                signed,
+            } => self.int(offset, size, signed),
+            Number::Located { offset, at } => Ok(Item {
+                from: from::LOCATED,
+                offset,
+                arg: u64::from(at),
+                ..Item::NONE
+            }),
+            Number::Cpu => self.number(Source::Cpu),
+        }
     }
 
     /// A text, and the size of the array that it is in.

@@ -9,7 +9,9 @@ use std::path::Path;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError, TracePoint};
 use aya::{Btf as AyaBtf, Ebpf, Endianness, VerifierLogLevel};
-use tracer_common::hist::{Config, MAX_PATTERNS, Pattern, Row, Tracer, whom};
+use tracer_common::hist::{
+    Config, LongPattern, MAX_LONG_PATTERNS, MAX_PATTERNS, Pattern, Row, Tracer, whom,
+};
 use tracer_common::offsets::Offsets;
 use tracer_common::tracked::Key;
 
@@ -42,7 +44,7 @@ macro_rules! plain {
     )*};
 }
 
-plain! { Config Tracer [Pattern; MAX_PATTERNS] }
+plain! { Config Tracer [Pattern; MAX_PATTERNS] [LongPattern; MAX_LONG_PATTERNS] }
 
 /// A program in the kernel, and its table.
 pub struct Counter {
@@ -86,7 +88,8 @@ impl Counter {
         share: Option<(&Path, Option<&str>)>,
     ) -> Result<Self, HistError> {
         let config = Plain(compiled.config);
-        let patterns = Plain(*compiled.patterns);
+        let patterns = Plain(*compiled.patterns.short);
+        let long_patterns = Plain(*compiled.patterns.long);
         let offsets = Plain(match compiled.config.whom {
             whom::TREE | whom::SEEDED_TREE => offsets()?,
             _ => Offsets::UNKNOWN,
@@ -96,6 +99,7 @@ impl Counter {
         loader
             .override_global("HIST", &config, true)
             .override_global("PATTERNS", &patterns, true)
+            .override_global("LONG_PATTERNS", &long_patterns, true)
             .override_global("OFFSETS", &offsets, true)
             .map_max_entries(&table, compiled.entries)
             .verifier_log_level(VerifierLogLevel::DEBUG);

@@ -1,6 +1,7 @@
 //! Hist triggers in eBPF: the generic program of `tracer-ebpf/src/hist`.
 
 mod attach;
+mod clock;
 mod compile;
 mod error;
 mod load;

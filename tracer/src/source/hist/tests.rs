@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tracer_common::hist::{Config, Item, MAX_PATTERNS, Pattern, TABLE_WORDS, from};
+use tracer_common::hist::{Config, Item, TABLE_WORDS, from};
 
 use super::*;
 use crate::sys::tracefs::Tracefs;
@@ -20,7 +20,7 @@ fn event(name: &str) -> Option<u64> {
 fn compiled(config: Config) -> Compiled {
     Compiled {
         config,
-        patterns: Box::new([Pattern::NONE; MAX_PATTERNS]),
+        patterns: pattern::Patterns::default(),
         entries: 2048,
     }
 }
