@@ -23,11 +23,12 @@ pub const TEXT: usize = 256;
 /// the innermost ones, which belong to the tracepoint itself.
 pub const STACK_DEPTH: usize = 24;
 
-/// 64-bit words of the longest key: one text and one stack, as in the kernel (`HIST_KEY_SIZE_MAX`).
-pub const KEY_WORDS: usize = (TEXT + STACK_DEPTH * 8) / 8;
+/// 64-bit words of the longest key: three stacks. In the kernel, which keeps fewer frames, it is one
+/// text and one stack, or three stacks, too (`HIST_KEY_SIZE_MAX`).
+pub const KEY_WORDS: usize = MAX_KEYS * STACK_DEPTH;
 
 /// Sizes of key for which there is a table, in words. A key takes the first that is large enough.
-pub const TABLE_WORDS: [usize; 9] = [1, 2, 3, 4, 6, 24, 32, 34, KEY_WORDS];
+pub const TABLE_WORDS: [usize; 10] = [1, 2, 3, 4, 6, 24, 32, 34, 56, KEY_WORDS];
 
 /// Words of the longest key that is put together on the program's stack.
 pub const STACK_WORDS: usize = 6;
@@ -153,9 +154,10 @@ pub mod op {
     pub const TRUE: u32 = 13;
     /// That bit of [`super::Test::value`] is set whose number it is, less [`super::Item::arg`].
     pub const BIT: u32 = 14;
-    /// As [`MATCHES`] and [`DIFFERS`], with a [`super::LongPattern`].
-    pub const MATCHES_LONG: u32 = 15;
-    pub const DIFFERS_LONG: u32 = 16;
+    /// As [`MATCHES`] and [`DIFFERS`], one byte a call: for a [`super::LongPattern`], and for texts
+    /// that all together are longer than [`super::NEAR_TEXTS`].
+    pub const SCAN_MATCHES: u32 = 15;
+    pub const SCAN_DIFFERS: u32 = 16;
 }
 
 /// [`Test::yes`] and [`Test::no`]: the filter's end. Other numbers are those of tests further on.
@@ -174,7 +176,7 @@ pub struct Test {
     pub op: u32,
     pub yes: u32,
     pub no: u32,
-    /// Index of its pattern.
+    /// Index of its pattern; those of long ones begin at [`MAX_PATTERNS`].
     pub pattern: u32,
     pub value: u64,
 }
@@ -191,6 +193,10 @@ pub struct Pattern {
     pub stay: u64,
     pub last: u64,
 }
+
+/// Bytes of texts that may be compared in a loop that the verifier follows: it keeps at most
+/// 8192 branches in mind, of which a byte has two.
+pub const NEAR_TEXTS: u32 = 3072;
 
 /// Words of the states of a long pattern.
 pub const LONG_WORDS: usize = 4;

@@ -3,12 +3,10 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
-use tracer_common::hist::{
-    LONG_WORDS, MAX_LONG_PATTERNS, MAX_PATTERNS, MAX_TESTS, TEXT, Test, from, goto, op,
-};
+use tracer_common::hist::{MAX_PATTERNS, MAX_TESTS, TEXT, Test, from, goto, op};
 
-use crate::globals::{HIST, LONG_PATTERNS, PATTERNS, config, read};
-use crate::item;
+use crate::globals::{HIST, PATTERNS, config, read};
+use crate::{item, scan};
 
 /// Where a text is put to be looked at.
 #[map]
@@ -52,9 +50,8 @@ fn holds(ctx: *const u8, test: &'static Test) -> bool {
     }
     if read(&test.item.from) >= from::STACK {
         return match operation {
-            op::MATCHES_LONG | op::DIFFERS_LONG => {
-                matches_long(ctx, test, operation == op::MATCHES_LONG)
-            }
+            op::SCAN_MATCHES => scan::matches(ctx, test),
+            op::SCAN_DIFFERS => scan::differs(ctx, test),
             _ => matches(ctx, test, operation == op::MATCHES),
         };
     }
@@ -115,44 +112,4 @@ fn matches(ctx: *const u8, test: &'static Test, wanted: bool) -> bool {
         }
     }
     (active & read(&pattern.last) != 0) == wanted
-}
-
-/// The same for a pattern with more characters than a word has bits. A function of
-/// its own: the program's stack is short.
-#[inline(never)]
-fn matches_long(ctx: *const u8, test: &'static Test, wanted: bool) -> bool {
-    let Some(buffer) = TEXT_BUFFER.get_ptr_mut(0) else {
-        return false;
-    };
-    let text = buffer.cast::<u64>();
-    let index = read(&test.pattern) as usize;
-    if index >= MAX_LONG_PATTERNS {
-        return false;
-    }
-    // SAFETY: as above.
-    if !unsafe { item::put(ctx, &test.item, text) } {
-        return false;
-    }
-    let pattern = &LONG_PATTERNS[index];
-    let mut active = read(&pattern.first);
-    for i in 0..TEXT {
-        // SAFETY: within the buffer.
-        let byte = unsafe { text.cast::<u8>().add(i).read() };
-        if byte == 0 {
-            break;
-        }
-        let accept = &pattern.accept[usize::from(byte)];
-        let mut carry = 0;
-        for word in 0..LONG_WORDS {
-            let here = active[word];
-            let moved = (here << 1) | carry;
-            carry = here >> 63;
-            active[word] = (moved & read(&accept[word])) | (here & read(&pattern.stay[word]));
-        }
-    }
-    let mut found = 0;
-    for word in 0..LONG_WORDS {
-        found |= active[word] & read(&pattern.last[word]);
-    }
-    (found != 0) == wanted
 }

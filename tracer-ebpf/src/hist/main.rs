@@ -11,6 +11,7 @@ mod filter;
 mod globals;
 mod item;
 mod record;
+mod scan;
 mod table;
 mod tree;
 

@@ -64,6 +64,7 @@ tables! {
     TABLE_32: 32
     TABLE_34: 34
     TABLE_56: 56
+    TABLE_72: 72
 }
 
 /// Counts the current event.

@@ -1,8 +1,8 @@
 //! From a plan to what the kernel side is told.
 
 use tracer_common::hist::{
-    Config, Item, MAX_KEYS, MAX_LONG_PATTERNS, MAX_PATTERNS, MAX_TESTS, MAX_VALS, TABLE_WORDS,
-    TEXT, Test, WORDS_END, change, fold, from, goto, op,
+    Config, Item, MAX_KEYS, MAX_LONG_PATTERNS, MAX_PATTERNS, MAX_TESTS, MAX_VALS, NEAR_TEXTS,
+    TABLE_WORDS, TEXT, Test, WORDS_END, change, fold, from, goto, op,
 };
 
 use super::clock::Clock;
@@ -269,6 +269,8 @@ impl Context<'_> {
             // Fewer than MAX_TESTS.
             Next::Step(at) => at as u32,
         };
+        // Of texts that are near.
+        let mut bytes = 0;
         for (to, step) in tests.iter_mut().zip(&steps) {
             *to = Test {
                 yes: next(step.on_true),
@@ -304,11 +306,13 @@ impl Context<'_> {
                     let states = states.ok_or_else(|| Unsupported::Pattern(text_of(pattern)))?;
                     let place = patterns.add(&states).ok_or(Unsupported::Patterns)?;
                     to.item = item;
-                    to.op = match (place.long, *negate) {
-                        (false, false) => op::MATCHES,
-                        (false, true) => op::DIFFERS,
-                        (true, false) => op::MATCHES_LONG,
-                        (true, true) => op::DIFFERS_LONG,
+                    let near = !place.is_long() && bytes + item.size <= NEAR_TEXTS;
+                    bytes += if near { item.size } else { 0 };
+                    to.op = match (near, *negate) {
+                        (true, false) => op::MATCHES,
+                        (true, true) => op::DIFFERS,
+                        (false, false) => op::SCAN_MATCHES,
+                        (false, true) => op::SCAN_DIFFERS,
                     };
                     to.pattern = place.index;
                 }

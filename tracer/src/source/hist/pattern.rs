@@ -26,8 +26,13 @@ pub struct Patterns {
 /// Where a pattern is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub long: bool,
     pub index: u32,
+}
+
+impl Place {
+    pub fn is_long(self) -> bool {
+        self.index as usize >= MAX_PATTERNS
+    }
 }
 
 impl Default for Patterns {
@@ -49,7 +54,6 @@ impl Patterns {
             *self.short.get_mut(index)? = states.short();
             self.used += 1;
             return Some(Place {
-                long: false,
                 index: index as u32,
             });
         }
@@ -57,8 +61,7 @@ impl Patterns {
         *self.long.get_mut(index)? = states.long();
         self.long_used += 1;
         Some(Place {
-            long: true,
-            index: index as u32,
+            index: (MAX_PATTERNS + index) as u32,
         })
     }
 }
