@@ -14,7 +14,7 @@ pub const MAX_TESTS: usize = 128;
 pub const MAX_PATTERNS: usize = 32;
 
 /// Patterns with more characters than [`Pattern`] has room for.
-pub const MAX_LONG_PATTERNS: usize = 2;
+pub const MAX_LONG_PATTERNS: usize = 4;
 
 /// Longest text of a key, its NUL included, bytes (the kernel's `MAX_FILTER_STR_VAL`).
 pub const TEXT: usize = 256;

@@ -1,9 +1,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use tracer_common::hist::{Config, Item, TABLE_WORDS, from};
+use tracer_common::hist::{Config, Item, NEAR_TEXTS, TABLE_WORDS, from, op};
 
 use super::*;
+use crate::hist::filter::Bare;
+use crate::hist::{EventFormat, Plan, Trigger};
 use crate::sys::tracefs::Tracefs;
 
 fn event(name: &str) -> Option<u64> {
@@ -55,4 +57,51 @@ fn comm_of_each_end() {
     counter.clear().unwrap();
     assert!(counter.rows().unwrap().is_empty());
     assert!(TABLE_WORDS.contains(&2));
+}
+
+/// What a filter on an event with a text becomes.
+fn of_filter(filter: &str) -> Result<Compiled, Unsupported> {
+    const FORMAT: &str =
+        "ID: 1\nformat:\n\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n";
+    let format = EventFormat::parse("group", "event", FORMAT).unwrap();
+    let trigger = Trigger::parse(&format!("hist:keys=common_timestamp if {filter}")).unwrap();
+    let plan = Plan::resolve(&trigger, &format, &Bare { cpus: 200 }).unwrap();
+    Compiled::new(&plan, &format)
+}
+
+fn many(count: usize, condition: impl Fn(usize) -> String) -> String {
+    (0..count).map(condition).collect::<Vec<_>>().join(" && ")
+}
+
+#[test]
+fn texts_that_the_verifier_could_not_follow_are_scanned() {
+    let compiled = of_filter(&many(20, |i| format!("name == \"{i}\""))).unwrap();
+    let ops = compiled.config.tests.iter().take(20).map(|t| t.op);
+    let near = (NEAR_TEXTS / 256) as usize;
+    let expected = (0..20).map(|i| match i < near {
+        true => op::MATCHES,
+        false => op::SCAN_MATCHES,
+    });
+    assert!(ops.eq(expected));
+    // A long one is always.
+    let compiled = of_filter(&format!("name != \"{}\"", "x".repeat(100))).unwrap();
+    assert_eq!(compiled.config.tests[0].op, op::SCAN_DIFFERS);
+}
+
+#[test]
+fn what_a_program_has_no_room_for_is_named() {
+    let refused = |filter: &str| of_filter(filter).unwrap_err();
+    assert!(of_filter(&many(128, |i| format!("common_pid != {i}"))).is_ok());
+    let tests = refused(&many(129, |i| format!("common_pid != {i}")));
+    assert_eq!(tests, Unsupported::Tests(129));
+    assert!(of_filter(&many(32, |i| format!("name != \"{i}\""))).is_ok());
+    let texts = refused(&many(33, |i| format!("name != \"{i}\"")));
+    assert_eq!(texts, Unsupported::Patterns);
+    let long = many(5, |i| format!("name != \"{i}{}\"", "x".repeat(100)));
+    assert_eq!(refused(&long), Unsupported::Patterns);
+    // Words of CPUs.
+    let compiled = of_filter("cpu & CPUS{0,70,199}").unwrap();
+    assert_eq!(compiled.config.n_tests, 3);
+    assert_eq!(compiled.config.tests[1].item.arg, 64);
+    assert_eq!(compiled.config.tests[1].value, 1 << 6);
 }
