@@ -5,6 +5,8 @@ mod cpus;
 mod eval;
 mod function;
 mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod parse;
 mod pred;
 mod steps;

@@ -216,7 +216,8 @@ impl EventFormat {
     pub fn find(&self, name: &str) -> Option<Field> {
         let find = |fields: &[Field]| fields.iter().find(|f| f.name == name).cloned();
         find(&self.fields)
-            .or_else(|| Field::pseudo(name))
+            // An event of our own happens on no CPU.
+            .or_else(|| Field::pseudo(name).filter(|_| !self.is_own()))
             .or_else(|| find(&self.common))
     }
 

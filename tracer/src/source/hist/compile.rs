@@ -1,12 +1,13 @@
 //! From a plan to what the kernel side is told.
 
 use tracer_common::hist::{
-    Config, Item, MAX_KEYS, MAX_LONG_PATTERNS, MAX_PATTERNS, MAX_TESTS, MAX_VALS, NEAR_TEXTS,
-    TABLE_WORDS, TEXT, Test, WORDS_END, change, fold, from, goto, op,
+    Config, Item, MAX_KEYS, MAX_TESTS, MAX_VALS, NEAR_TEXTS, TABLE_WORDS, TEXT, Test, WORDS_END,
+    change, fold, from, goto, op,
 };
 
 use super::clock::Clock;
 use super::pattern::{self, Patterns};
+use super::unsupported::Unsupported;
 use crate::hist::filter::{Next, Number, Op, Pattern, Text};
 use crate::hist::plan::{Aggregate, KeyForm, Source, Transform, log2};
 use crate::hist::{EventFormat, Plan, filter};
@@ -18,33 +19,6 @@ pub struct Compiled {
     pub patterns: Patterns,
     /// Entries of the table.
     pub entries: u32,
-}
-
-/// What the kernel has and the program has not.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Unsupported {
-    #[error(
-        "the field {0} is not in what a BPF program sees of a record; --backend ftrace has it, where the kernel has hist triggers"
-    )]
-    Common(&'static str),
-    #[error(
-        "the filter has {0} comparisons, and a program at most {MAX_TESTS}; use fewer, or one pattern for several texts"
-    )]
-    Tests(usize),
-    #[error(
-        "the filter compares with more texts than {MAX_PATTERNS} of up to 63 characters and {MAX_LONG_PATTERNS} of more; \
-         use fewer, or one pattern for several"
-    )]
-    Patterns,
-    #[error("the text {0:?} of the filter is longer than 255 characters; shorten it")]
-    Pattern(String),
-    #[error("a key or value is longer than a program can keep")]
-    TooLong,
-    #[error(
-        "the clock {0} cannot be read by a BPF program; use clock=mono, boot, tai, uptime or counter, or --backend ftrace, \
-         where the kernel has hist triggers"
-    )]
-    Clock(String),
 }
 
 /// What an item is made of beside its source.

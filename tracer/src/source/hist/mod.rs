@@ -10,11 +10,13 @@ mod pattern;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
-pub use compile::{Compiled, Unsupported};
+pub use compile::Compiled;
 pub use error::HistError;
 pub use load::{Counter, RawRow, Tree};
 pub use rows::{rows, trim_stacks};
+pub use unsupported::Unsupported;
 
 /// Waits until no program runs any more that ran when this was called.
 pub fn grace_period() {
