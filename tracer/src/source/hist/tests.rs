@@ -61,8 +61,11 @@ fn comm_of_each_end() {
 
 /// What a filter on an event with a text becomes.
 fn of_filter(filter: &str) -> Result<Compiled, Unsupported> {
-    const FORMAT: &str =
-        "ID: 1\nformat:\n\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n";
+    const FORMAT: &str = "ID: 1
+format:
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;
+";
     let format = EventFormat::parse("group", "event", FORMAT).unwrap();
     let trigger = Trigger::parse(&format!("hist:keys=common_timestamp if {filter}")).unwrap();
     let plan = Plan::resolve(&trigger, &format, &Bare { cpus: 200 }).unwrap();
