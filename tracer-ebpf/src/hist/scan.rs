@@ -61,10 +61,8 @@ fn run(ctx: *const u8, test: &'static Test) -> Option<bool> {
             core::ptr::null_mut(),
             0,
         );
-        let mut found = 0;
-        for word in 0..LONG_WORDS {
-            found |= (*scan).active[word] & last[word];
-        }
+        let active = (*scan).active;
+        let found = active.iter().zip(&last).fold(0, |f, (a, l)| f | (a & l));
         Some(found != 0)
     }
 }
@@ -98,12 +96,14 @@ unsafe extern "C" fn step(index: u64, _context: *mut c_void) -> i64 {
             .cast::<[u64; LONG_WORDS]>()
             .add(byte);
         let (accept, stay) = (frozen(accept), frozen(&raw const (*pattern).stay));
+        let mut active = here;
         let mut carry = 0;
-        for word in 0..LONG_WORDS {
-            let moved = (here[word] << 1) | carry;
-            carry = here[word] >> 63;
-            (*scan).active[word] = (moved & accept[word]) | (here[word] & stay[word]);
+        for (word, (accept, stay)) in active.iter_mut().zip(accept.iter().zip(&stay)) {
+            let here = *word;
+            *word = (((here << 1) | carry) & accept) | (here & stay);
+            carry = here >> 63;
         }
+        (*scan).active = active;
     }
     0
 }

@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> Result<ExitCode> {
 pub fn for_build() -> Result<BpfToolchain> {
     if let Some(toolchain) = BpfToolchain::find()
         && linker::is_built(&toolchain)
-        && toolchain::has_compiler("cc")
+        && has_compiler("cc")
     {
         return Ok(toolchain);
     }

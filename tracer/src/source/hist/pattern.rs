@@ -235,12 +235,11 @@ mod tests {
         let mut active = automaton.first;
         for byte in text {
             let mut carry = 0;
-            for word in 0..active.len() {
-                let here = active[word];
-                let moved = (here << 1) | carry;
+            let accept = automaton.accept[usize::from(*byte)];
+            for (word, (accept, stay)) in active.iter_mut().zip(accept.iter().zip(automaton.stay)) {
+                let here = *word;
+                *word = (((here << 1) | carry) & accept) | (here & stay);
                 carry = here >> 63;
-                active[word] = (moved & automaton.accept[usize::from(*byte)][word])
-                    | (here & automaton.stay[word]);
             }
         }
         let long = active.iter().zip(automaton.last).any(|(a, l)| a & l != 0);
