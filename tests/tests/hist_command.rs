@@ -1,6 +1,7 @@
 //! `tracer hist` as a command: outputs, exit status, messages, and acting on one that runs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -21,11 +22,18 @@ fn outputs_have_the_form_of_their_ending() {
         "hist:keys=fd.log2 if fd >= 1000000",
     ];
     args.extend(files.iter().flat_map(|f| ["-o", f.as_str()]));
+    // One that is there, and that everybody may read.
+    fs::write(&files[0], "longer than any table\n".repeat(99)).expect("a file");
+    fs::set_permissions(&files[0], fs::Permissions::from_mode(0o644)).expect("our own file");
     let outcome = hist(args, &["hammer", "1", "10"]).expect_code(0);
     assert_eq!(outcome.stderr(), "");
+    for file in &files {
+        let mode = fs::metadata(file).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600, "{file}");
+    }
     let read = |i: usize| fs::read_to_string(&files[i]).expect("a file");
     assert!(
-        read(0).contains("{ fd: ~ 2^20 } hitcount:         10\n"),
+        read(0).contains("{ fd: ~ 2^20 } hitcount:         10\n") && !read(0).contains("longer"),
         "{}",
         read(0)
     );

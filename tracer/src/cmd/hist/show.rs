@@ -1,8 +1,6 @@
 //! Where tables go, and in which form.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -10,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::{Hist, HistBackend};
 use crate::hist::render::View;
 use crate::sink::escape::escape;
+use crate::sink::output::open_private;
 
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
@@ -151,13 +150,8 @@ fn by_ending(path: &Path) -> Result<Form> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path);
-    file.and_then(|mut f| f.write_all(bytes))
+    let mut file = open_private(path, true, true)?;
+    file.write_all(bytes)
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
