@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::targets::{Target, Targets, open_tracefs};
 use super::whom::{Whom, each_of_trees};
+use crate::hist::Trigger;
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 use crate::sys::tracefs::{Instance, TracefsError};
 
@@ -31,6 +32,8 @@ impl Ftrace {
             );
         }
         let proc = Proc::default();
+        // Whatever remains of one that was killed is in nobody's way.
+        let _kept = open_tracefs()?.remove_stale(&proc);
         let mut instances = Vec::new();
         for table in 0..targets.tables.len() {
             for at in targets.of_table(table) {
@@ -38,10 +41,7 @@ impl Ftrace {
                     possible(target)?;
                 }
             }
-            let tracefs = open_tracefs()?;
-            // Whatever remains of one that was killed is in nobody's way.
-            let _kept = tracefs.remove_stale(&proc);
-            let instance = tracefs.instance(&proc)?;
+            let instance = open_tracefs()?.instance(&proc)?;
             if let Some(target) = targets.list.get(*targets.tables.get(table).unwrap_or(&0))
                 && !instance.path().join(file(target, "hist")).is_file()
             {
@@ -106,7 +106,7 @@ impl Ftrace {
     /// # Errors
     /// As above.
     pub fn act(&self, targets: &Targets, table: usize, word: &str) -> Result<()> {
-        self.each(targets, table, |target| with(target, word))
+        self.each(targets, table, |target| with(&target.trigger, word))
     }
 
     fn each(
@@ -179,12 +179,13 @@ fn file(target: &Target, name: &str) -> String {
 }
 
 /// The trigger's text with one attribute more.
-fn with(target: &Target, word: &str) -> String {
-    let text = &target.trigger.text;
-    let filter = target.trigger.filter.as_ref();
-    let filter = filter.and_then(|f| text.get(..f.at)?.rfind(" if "));
-    match filter.and_then(|at| Some((text.get(..at)?, text.get(at..)?))) {
-        Some((head, filter)) => format!("{head}:{word}{filter}"),
+fn with(trigger: &Trigger, word: &str) -> String {
+    let text = &trigger.text;
+    // `if` stands before the filter, with a blank or a tab on either side.
+    let filter = trigger.filter.as_ref();
+    let at = filter.and_then(|f| f.at.checked_sub(" if ".len()));
+    match at.and_then(|at| text.split_at_checked(at)) {
+        Some((head, filter)) => format!("{}:{word}{filter}", head.trim_end()),
         None => format!("{text}:{word}"),
     }
 }
@@ -204,5 +205,27 @@ fn refused(
     match said.is_empty() {
         true => anyhow!("{event}: the kernel does not accept the trigger {text:?}: {error}"),
         false => anyhow!("{event}: the kernel does not accept the trigger: {error}\n{said}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_stands_before_the_filter() {
+        for (text, expected) in [
+            ("hist:keys=comm", "hist:keys=comm:pause"),
+            (
+                "hist:keys=comm if comm == \" if \"",
+                "hist:keys=comm:pause if comm == \" if \"",
+            ),
+            (
+                "hist:keys=comm\t if\tprio < 100",
+                "hist:keys=comm:pause if\tprio < 100",
+            ),
+        ] {
+            assert_eq!(with(&Trigger::parse(text).unwrap(), "pause"), expected);
+        }
     }
 }
