@@ -10,7 +10,7 @@ use super::kind::Kind;
 use super::pair::{How, Match};
 use super::report::{Counts, Difference, Report, SideReport, Verdict, What};
 use super::side::{Entry, Side};
-use crate::sink::escape::{command, escape};
+use crate::sink::escape::{command, escape, escaped};
 
 /// Differences shown unless all are asked for.
 const SHOWN: usize = 20;
@@ -288,9 +288,7 @@ fn verdict(report: &Report) -> String {
 }
 
 fn harmless(text: &str) -> String {
-    let mut out = String::new();
-    escape(&mut out, text.as_bytes());
-    out
+    escaped(text.as_bytes())
 }
 
 /// ns as µs with one decimal.

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::sink::escape::{columns, escape};
+use crate::sink::escape::{columns, escaped};
 
 /// Names that are suggested at most.
-const SUGGESTIONS: usize = 3;
+pub const SUGGESTIONS: usize = 3;
 /// Names that are listed at most where nothing resembles what was written.
 const LISTED: usize = 24;
 
@@ -52,7 +52,7 @@ impl Fault {
     ) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         match suggest(wanted, known.iter().copied()) {
-            near if !near.is_empty() => self.help(format!("did you mean {}?", or(&near))),
+            near if !near.is_empty() => self.help(format!("did you mean {}?", one_of(&near))),
             _ if known.is_empty() => self,
             _ => {
                 let shown = known.iter().take(LISTED).copied().collect::<Vec<_>>();
@@ -87,11 +87,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped = |text: &str| {
-            let mut out = String::new();
-            escape(&mut out, text.as_bytes());
-            out
-        };
+        let escaped = |text: &str| escaped(text.as_bytes());
         let parts = self.text.split_at_checked(self.at);
         let (before, rest) = parts.unwrap_or((&self.text, ""));
         let (message, before, rest) = (escaped(&self.message), escaped(before), escaped(rest));
@@ -122,7 +118,7 @@ pub fn suggest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
 }
 
 /// `a`, `b` or `c`
-fn or(names: &[&str]) -> String {
+pub fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),

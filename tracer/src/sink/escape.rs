@@ -21,6 +21,13 @@ pub fn escape(out: &mut String, bytes: &[u8]) {
     }
 }
 
+/// [`escape`]d by itself.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    escape(&mut out, bytes);
+    out
+}
+
 fn is_harmless(c: char) -> bool {
     !c.is_control() && !is_deceptive(c)
 }
@@ -169,12 +176,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn escaped(b: &[u8]) -> String {
-        let mut s = String::new();
-        escape(&mut s, b);
-        s
-    }
 
     fn quoted(b: &[u8]) -> String {
         let mut s = String::new();

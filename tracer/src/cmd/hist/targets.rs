@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::machine::Host;
 use crate::cli::Hist;
 use crate::cmd::run::PROC;
-use crate::hist::fault::suggest;
+use crate::hist::fault::{SUGGESTIONS, one_of, suggest};
 use crate::hist::{EventFormat, Plan, Trigger};
-use crate::sink::escape::escape;
+use crate::sink::escape::escaped;
 use crate::sys::tracefs::{Tracefs, TracefsError};
 
 /// tracefs, which has the events.
@@ -199,19 +199,17 @@ fn unknown(event: &str, events: &Path) -> String {
     if near.is_empty() {
         near = suggest(&wanted, names.iter().map(String::as_str));
     }
-    let near: Vec<String> = near.iter().take(3).map(|n| format!("`{n}`")).collect();
+    near.truncate(SUGGESTIONS);
     let hint = match near.as_slice() {
         [] => "`ls /sys/kernel/tracing/events` lists the groups (mount -t tracefs none /sys/kernel/tracing)".to_owned(),
-        near => format!("did you mean {}?", near.join(" or ")),
+        near => format!("did you mean {}?", one_of(near)),
     };
     format!("this kernel has no event `{}`; {hint}", harmless(event))
 }
 
 /// As a terminal may see it.
 fn harmless(event: &str) -> String {
-    let mut text = String::new();
-    escape(&mut text, event.as_bytes());
-    text
+    escaped(event.as_bytes())
 }
 
 /// Names of the directories in one.

@@ -13,7 +13,7 @@ mod text;
 use super::plan::Plan;
 use super::resolve::Resolve;
 use super::table::{KeyValue, Row, Table};
-use crate::sink::escape::escape;
+use crate::sink::escape::escaped;
 
 /// A table that is to be shown. Its rows are shown in the order in which they are
 /// ([`Table::sort`]).
@@ -38,7 +38,7 @@ impl View<'_> {
         let mut table = self.table.clone();
         for key in table.rows.iter_mut().flat_map(|row| &mut row.keys) {
             if let KeyValue::Text(text) | KeyValue::Task { comm: text, .. } = key {
-                *text = escaped(text);
+                *text = escaped(text).into_bytes();
             }
         }
         let view = View {
@@ -77,10 +77,4 @@ impl View<'_> {
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.table.rows.iter()
     }
-}
-
-fn escaped(text: &[u8]) -> Vec<u8> {
-    let mut out = String::new();
-    escape(&mut out, text);
-    out.into_bytes()
 }

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::bars::{Bars, Group, length};
-use crate::sink::escape::{columns as width_of, escape, shorten};
+use crate::sink::escape::{columns as width_of, escaped, shorten};
 
 /// Columns of the narrowest bar.
 const BAR_MIN: usize = 10;
@@ -29,9 +29,7 @@ pub(super) fn plot(view: &View<'_>, columns: usize) -> String {
 
 /// A stranger's text, harmless and no longer than it may be.
 fn safe(out: &mut String, text: &str, room: usize) {
-    let mut escaped = String::new();
-    escape(&mut escaped, text.as_bytes());
-    shorten(out, &escaped, room);
+    shorten(out, &escaped(text.as_bytes()), room);
 }
 
 fn draw(out: &mut String, bars: &Bars, group: &Group, columns: usize) {
