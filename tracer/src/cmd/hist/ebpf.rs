@@ -247,9 +247,9 @@ fn restrict(config: &mut Config, whom: &Whom) -> Result<()> {
         Whom::Command => whom::TREE,
         Whom::Trees(_) => whom::SEEDED_TREE,
         Whom::Cgroup(path) => {
-            let cgroups = Cgroups::new(Path::new("/proc"));
+            let mut cgroups = Cgroups::new(Path::new("/proc"));
             config.cgroup = cgroups.id(path).context("--cgroup")?;
-            config.cgroup_level = level(&cgroups, config.cgroup).unwrap_or(u32::MAX);
+            config.cgroup_level = level(&mut cgroups, config.cgroup).unwrap_or(u32::MAX);
             whom::CGROUP
         }
     };
@@ -257,7 +257,7 @@ fn restrict(config: &mut Config, whom: &Whom) -> Result<()> {
 }
 
 /// How deep a group lies, where the mount shows the whole hierarchy.
-fn level(cgroups: &Cgroups, id: u64) -> Option<u32> {
+fn level(cgroups: &mut Cgroups, id: u64) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     /// Inode number of the hierarchy's root.
     const ROOT: u64 = 1;
@@ -265,8 +265,11 @@ fn level(cgroups: &Cgroups, id: u64) -> Option<u32> {
     if fs::metadata(mount).ok()?.ino() != ROOT {
         return None;
     }
-    let mut again = Cgroups::new(Path::new("/proc"));
-    let path = again.path(id).value()?.clone();
-    let names = path.0.split(|b| *b == b'/').filter(|name| !name.is_empty());
+    let names = cgroups
+        .path(id)
+        .value()?
+        .0
+        .split(|b| *b == b'/')
+        .filter(|name| !name.is_empty());
     u32::try_from(names.count()).ok()
 }

@@ -79,7 +79,7 @@ impl Session {
     /// Counts from now on.
     pub fn begin(&mut self) -> Result<()> {
         if let Some(own) = &mut self.own {
-            own.begin("ebpf")?;
+            own.begin()?;
         }
         for table in 0..self.paused.len() {
             // The kernel knows by itself what begins paused.

@@ -118,6 +118,17 @@ pub enum Transform {
     Buckets(u64),
 }
 
+impl Transform {
+    /// What becomes of the number.
+    pub fn apply(self, value: u64) -> u64 {
+        match self {
+            Self::None => value,
+            Self::Log2 => log2(value),
+            Self::Buckets(width) => value / width.max(1) * width,
+        }
+    }
+}
+
 /// The exponent of the least power of two that is no less than `value`; 64 for
 /// what is beyond 2^63, negative numbers among them, and 0 for 0.
 pub fn log2(value: u64) -> u64 {
@@ -226,15 +237,13 @@ impl Plan {
         extended.map(|v| v.spec.clone()).collect()
     }
 
-    /// Names as that kernel has them: before 6.3 a stack was `stacktrace`.
-    #[must_use]
-    pub fn in_words_of(mut self, major: u32, minor: u32) -> Self {
-        if (major, minor) < (6, 3) {
-            for key in self.keys.iter_mut().filter(|k| k.source == Source::Stack) {
-                key.spec = "stacktrace".to_owned();
-                if !key.name.is_empty() {
-                    key.name.clone_from(&key.spec);
-                }
+    /// Names as kernels before 6.3 have them, to whom a stack is `stacktrace`.
+    #[cfg(test)]
+    pub fn in_words_of_6_1(mut self) -> Self {
+        for key in self.keys.iter_mut().filter(|k| k.source == Source::Stack) {
+            key.spec = "stacktrace".to_owned();
+            if !key.name.is_empty() {
+                key.name.clone_from(&key.spec);
             }
         }
         self
@@ -264,6 +273,18 @@ impl Value {
     pub fn shows_sign(&self) -> bool {
         let signed = matches!(self.source, Source::Int { signed: true, .. });
         signed && self.aggregate != Aggregate::Sum
+    }
+
+    /// What becomes of two figures of the same key.
+    pub fn join(&self, a: u64, b: u64) -> u64 {
+        let signed = self.shows_sign();
+        match self.aggregate {
+            Aggregate::Sum | Aggregate::Avg => a.wrapping_add(b),
+            Aggregate::Min if signed => a.cast_signed().min(b.cast_signed()).cast_unsigned(),
+            Aggregate::Max if signed => a.cast_signed().max(b.cast_signed()).cast_unsigned(),
+            Aggregate::Min => a.min(b),
+            Aggregate::Max => a.max(b),
+        }
     }
 }
 

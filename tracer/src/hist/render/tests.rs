@@ -95,7 +95,7 @@ fn what_6_1_shows_is_shown_the_same() {
     for sample in samples::samples(HIST_6_1) {
         // What it refuses it may refuse because it is older.
         if sample.text.is_some() {
-            let plan = plan(&sample).in_words_of(6, 1);
+            let plan = plan(&sample).in_words_of_6_1();
             assert!(sample.info().starts_with(&plan.info()), "{}", plan.info());
             shown_again(&sample, &plan);
             count += 1;

@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::pattern::{self, Patterns};
 use super::unsupported::Unsupported;
 use crate::hist::filter::{Next, Number, Op, Pattern, Text};
-use crate::hist::plan::{Aggregate, KeyForm, Source, Transform, log2};
+use crate::hist::plan::{Aggregate, Source, Transform};
 use crate::hist::{EventFormat, Plan, filter};
 
 /// What one trigger makes of the program.
@@ -56,7 +56,7 @@ impl Compiled {
         config.key_words = slot;
         let table = TABLE_WORDS.iter().find(|words| **words >= slot as usize);
         config.table_words = *table.ok_or(Unsupported::TooLong)? as u32;
-        config.names = u32::from(plan.keys.iter().any(|k| k.form == KeyForm::ExecName));
+        config.names = u32::from(plan.keeps_comm());
         let counted: Vec<_> = counted(plan).collect();
         if counted.len() > MAX_VALS {
             return Err(Unsupported::TooLong);
@@ -131,7 +131,7 @@ impl Context<'_> {
                 let item = match item.from {
                     // What is the same for each event is changed now.
                     from::CONSTANT => Item {
-                        arg: changed(item.arg, transform),
+                        arg: transform.apply(item.arg),
                         ..item
                     },
                     _ => Item {
@@ -340,14 +340,6 @@ impl Context<'_> {
                 (item, Some(16))
             }
         }
-    }
-}
-
-fn changed(value: u64, transform: Transform) -> u64 {
-    match transform {
-        Transform::None => value,
-        Transform::Log2 => log2(value),
-        Transform::Buckets(width) => value / width.max(1) * width,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
@@ -241,15 +241,6 @@ impl Counter {
             value.trim().parse().ok()
         });
         Ok(value.filter(|_| counts_misses()))
-    }
-
-    /// The program, for whoever shows its run time.
-    ///
-    /// # Errors
-    /// There are no descriptors left.
-    pub fn program_fd(&self) -> Result<OwnedFd, HistError> {
-        let fd = self.program()?.try_clone_to_owned();
-        fd.map_err(HistError::Table)
     }
 }
 

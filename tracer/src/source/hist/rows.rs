@@ -50,7 +50,7 @@ fn merge(plan: &Plan, into: &mut Row, row: &Row) {
     into.hitcount += row.hitcount;
     let values = into.values.iter_mut().zip(&row.values);
     for (value, (into, more)) in plan.values.iter().zip(values) {
-        *into = fold(value, [*into, *more].into_iter());
+        *into = value.join(*into, *more);
     }
 }
 
@@ -64,7 +64,7 @@ fn row(plan: &Plan, raw: &RawRow) -> Row {
     for (slot, (at, value)) in counted(plan).enumerate() {
         let parts = raw.rows.iter().filter_map(|r| r.vals.get(slot).copied());
         if let Some(to) = values.get_mut(at) {
-            *to = fold(value, parts);
+            *to = parts.reduce(|a, b| value.join(a, b)).unwrap_or(0);
         }
     }
     let mut rest = raw.key.as_slice();
@@ -85,18 +85,6 @@ fn of_constant(value: &Value, hits: u64) -> u64 {
         Aggregate::Sum | Aggregate::Avg => constant.wrapping_mul(hits),
         Aggregate::Min | Aggregate::Max => constant,
     }
-}
-
-fn fold(value: &Value, parts: impl Iterator<Item = u64>) -> u64 {
-    let signed = value.shows_sign();
-    let folded = match value.aggregate {
-        Aggregate::Sum | Aggregate::Avg => parts.reduce(u64::wrapping_add),
-        Aggregate::Min if signed => parts.min_by_key(|v| v.cast_signed()),
-        Aggregate::Max if signed => parts.max_by_key(|v| v.cast_signed()),
-        Aggregate::Min => parts.min(),
-        Aggregate::Max => parts.max(),
-    };
-    folded.unwrap_or(0)
 }
 
 /// The next part of a key, as the kernel side lays them out.

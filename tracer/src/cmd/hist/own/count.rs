@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::record::Record;
 use crate::hist::filter;
-use crate::hist::plan::{Aggregate, Key, Source, Transform, Value, log2};
+use crate::hist::plan::{Key, Source};
 use crate::hist::{KeyValue, Plan, Row, Table};
 
 /// The rows of the triggers that share one table.
@@ -92,7 +92,8 @@ impl Counts {
                 self.absent += 1;
                 continue;
             }
-            *to = fold(value, *to, number(value.source, record, ts), first);
+            let new = number(value.source, record, ts);
+            *to = if first { new } else { value.join(*to, new) };
         }
     }
 }
@@ -107,28 +108,11 @@ fn passes(plan: &Plan, record: &Record) -> bool {
     })
 }
 
-fn fold(value: &Value, old: u64, new: u64, first: bool) -> u64 {
-    let signed = value.shows_sign();
-    match value.aggregate {
-        Aggregate::Sum | Aggregate::Avg => old.wrapping_add(new),
-        _ if first => new,
-        Aggregate::Min if signed => old.cast_signed().min(new.cast_signed()).cast_unsigned(),
-        Aggregate::Max if signed => old.cast_signed().max(new.cast_signed()).cast_unsigned(),
-        Aggregate::Min => old.min(new),
-        Aggregate::Max => old.max(new),
-    }
-}
-
 fn key(key: &Key, record: &Record, ts: u64) -> KeyValue {
     if let Source::StaticText { offset, size } = key.source {
         return KeyValue::Text(text(record, offset, size).to_vec());
     }
-    let value = number(key.source, record, ts);
-    KeyValue::Number(match key.transform {
-        Transform::None => value,
-        Transform::Log2 => log2(value),
-        Transform::Buckets(width) => value / width.max(1) * width,
-    })
+    KeyValue::Number(key.transform.apply(number(key.source, record, ts)))
 }
 
 fn number(source: Source, record: &Record, ts: u64) -> u64 {

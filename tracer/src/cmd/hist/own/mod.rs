@@ -77,10 +77,10 @@ impl Own {
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub fn begin(&mut self, backend: &'static str) -> Result<()> {
+    pub fn begin(&mut self) -> Result<()> {
         if let Some(run) = &mut self.run {
             let root = run.source.root()?;
-            run.pipeline.begin(&meta(backend, &[], root));
+            run.pipeline.begin(&meta("ebpf", &[], root));
         }
         Ok(())
     }
