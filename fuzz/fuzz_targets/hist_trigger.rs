@@ -62,6 +62,7 @@ fuzz_target!(init: drop(format().expect("the sample is whole")), |text: &str| {
             keys: plan.keys.iter().map(|_| KeyValue::Number(u64::MAX)).collect(),
             hitcount: 1,
             values: plan.values.iter().map(|_| u64::MAX).collect(),
+            ..Row::default()
         }],
         ..Table::default()
     };

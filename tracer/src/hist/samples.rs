@@ -264,6 +264,7 @@ impl<'a> Reader<'a> {
             keys,
             hitcount,
             values,
+            ..Row::default()
         }
     }
 

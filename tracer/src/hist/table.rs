@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::plan::{Aggregate, Column, Compare, Plan, Source};
+use super::plan::{Aggregate, Column, Compare, Plan};
 
 /// The counts of a trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,13 +17,15 @@ pub struct Table {
 }
 
 /// One key and its counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// One for each of [`Plan::keys`].
     pub keys: Vec<KeyValue>,
     pub hitcount: u64,
     /// One for each of [`Plan::values`]; of [`Aggregate::Avg`] the sum.
     pub values: Vec<u64>,
+    /// At how many of the hits each value was not known; empty: at none.
+    pub unknown: Vec<u64>,
 }
 
 /// A part of a row's key.
@@ -62,16 +64,23 @@ impl KeyValue {
 }
 
 impl Row {
+    /// At how many of the hits a value was known.
+    pub fn known(&self, index: usize) -> u64 {
+        let unknown = self.unknown.get(index).copied().unwrap_or(0);
+        self.hitcount.saturating_sub(unknown)
+    }
+
     /// A value as it is shown: the mean where the plan says so.
     pub fn value(&self, plan: &Plan, index: usize) -> u64 {
         let sum = self.values.get(index).copied().unwrap_or(0);
         match plan.values.get(index) {
             Some(v) if v.aggregate == Aggregate::Avg => {
-                if let Source::Int { signed: true, .. } = v.source {
-                    let count = i64::try_from(self.hitcount).unwrap_or(i64::MAX).max(1);
-                    return sum.cast_signed().wrapping_div(count).cast_unsigned();
+                let known = self.known(index).max(1);
+                if v.shows_sign() {
+                    let known = i64::try_from(known).unwrap_or(i64::MAX);
+                    return sum.cast_signed().wrapping_div(known).cast_unsigned();
                 }
-                sum / self.hitcount.max(1)
+                sum / known
             }
             _ => sum,
         }

@@ -123,6 +123,7 @@ fn row(keys: Vec<KeyValue>, hitcount: u64, values: &[u64]) -> Row {
         keys,
         hitcount,
         values: values.to_vec(),
+        ..Row::default()
     }
 }
 

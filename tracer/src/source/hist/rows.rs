@@ -76,6 +76,7 @@ fn row(plan: &Plan, raw: &RawRow) -> Row {
             .collect(),
         hitcount,
         values,
+        ..Row::default()
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Counts {
     places: HashMap<Vec<KeyValue>, usize>,
     dropped: u64,
     paused: bool,
-    /// Members that were asked for and not known.
+    /// Numbers that were asked for and not known.
     pub absent: u64,
 }
 
@@ -75,6 +75,7 @@ impl Counts {
                     keys: keys.clone(),
                     hitcount: 0,
                     values: vec![0; plan.values.len()],
+                    unknown: vec![0; plan.values.len()],
                 });
                 self.places.insert(keys, self.rows.len() - 1);
                 self.rows.len() - 1
@@ -83,19 +84,26 @@ impl Counts {
         let Some(row) = self.rows.get_mut(at) else {
             return;
         };
-        let first = row.hitcount == 0;
         row.hitcount += 1;
-        for (value, to) in plan.values.iter().zip(&mut row.values) {
-            if let Source::Int { offset, .. } = value.source
-                && record.absent.contains(&offset)
-            {
+        let figures = row.values.iter_mut().zip(&mut row.unknown);
+        for (value, (to, unknown)) in plan.values.iter().zip(figures) {
+            if is_absent(value.source, record) {
                 self.absent += 1;
+                *unknown += 1;
                 continue;
             }
             let new = number(value.source, record, ts);
+            let first = row.hitcount - *unknown == 1;
             *to = if first { new } else { value.join(*to, new) };
         }
+        let keys = plan.keys.iter().filter(|k| is_absent(k.source, record));
+        self.absent += keys.count() as u64;
     }
+}
+
+/// Whether it is a number that is not known of this process.
+fn is_absent(source: Source, record: &Record) -> bool {
+    matches!(source, Source::Int { offset, .. } if record.absent.contains(&offset))
 }
 
 fn passes(plan: &Plan, record: &Record) -> bool {
@@ -140,4 +148,40 @@ fn bytes(record: &Record, offset: u32, size: u32) -> &[u8] {
 fn text(record: &Record, offset: u32, size: u32) -> &[u8] {
     let bytes = bytes(record, offset, size);
     bytes.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{PROCESS_EXIT, format};
+    use super::*;
+    use crate::hist::Trigger;
+    use crate::hist::filter::Bare;
+    use crate::sink::samples;
+
+    /// The values of the one row that three processes make, of the first of which the CPU time
+    /// is not known.
+    fn values(trigger: &str) -> Vec<u64> {
+        let trigger = Trigger::parse(trigger).unwrap();
+        let plan =
+            Plan::resolve(&trigger, &format(PROCESS_EXIT).unwrap(), &Bare { cpus: 1 }).unwrap();
+        let mut counts = Counts::new(vec![plan.clone()]);
+        for cpu_ns in [None, Some(500), Some(300)] {
+            let mut process = samples::process(samples::pid(7, 1), None, &["true"], 3);
+            process.usage.cpu_ns = cpu_ns;
+            counts.add(&Record::of(&process), 9);
+        }
+        assert_eq!(counts.absent, plan.values.len() as u64);
+        let table = counts.table();
+        assert_eq!((table.rows.len(), table.hits), (1, 3));
+        (0..plan.values.len())
+            .map(|i| table.rows[0].value(&plan, i))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_not_known_is_in_no_figure() {
+        let extremes = values("hist:keys=pid:vals=cpu_ns.min,cpu_ns.max");
+        assert_eq!(extremes, [300, 500]);
+        assert_eq!(values("hist:keys=pid:vals=cpu_ns,cpu_ns.avg"), [800, 400]);
+    }
 }

@@ -104,7 +104,7 @@ impl Own {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let absent: u64 = counts.iter().flatten().map(|c| c.absent).sum();
         let absent = (absent != 0).then(|| {
-            format!("{absent} figures of {PROCESS_EXIT} are not known to this kernel; they are missing in sums")
+            format!("{absent} figures of {PROCESS_EXIT} are not known: they are left out of values, and 0 as keys")
         });
         absent.into_iter().collect()
     }
@@ -116,6 +116,10 @@ fn possible(target: &Target) -> Result<()> {
     let mut sources = keys.chain(target.plan.values.iter().map(|v| v.source));
     if sources.any(|s| matches!(s, From::Cpu | From::Stack)) {
         bail!("{PROCESS_EXIT} has neither a CPU nor a stack: it is about a whole process");
+    }
+    let clock = target.plan.clock.as_deref();
+    if clock.is_some_and(|clock| !matches!(clock, "global" | "boot")) {
+        bail!("{PROCESS_EXIT} is timed by the boot clock; use clock=boot, or leave clock= out");
     }
     Ok(())
 }
