@@ -1,5 +1,6 @@
 //! `tracer hist --compare`: both engines over the same run.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use anyhow::{Context as _, Result};
@@ -164,19 +165,19 @@ fn end_of_ties(plan: &Plan, table: &Table, from: usize) -> usize {
 
 /// `+`: the program's, `-`: the kernel's.
 fn pairs(ours: &[String], theirs: &[String], found: &mut Vec<String>) {
-    let only = |a: &[String], b: &[String], sign: char| {
-        let mut rest = b.to_vec();
-        let mut lines = Vec::new();
+    let mut only = |a: &[String], b: &[String], sign: char| {
+        // There may be as many rows of one rank as there are rows.
+        let mut rest: HashMap<&str, usize> = HashMap::new();
+        for line in b {
+            *rest.entry(line).or_default() += 1;
+        }
         for line in a {
-            match rest.iter().position(|other| other == line) {
-                Some(at) => {
-                    rest.swap_remove(at);
-                }
-                None => lines.push(format!("{sign} {line}")),
+            match rest.get_mut(line.as_str()) {
+                Some(count) if *count > 0 => *count -= 1,
+                _ => found.push(format!("{sign} {line}")),
             }
         }
-        lines
     };
-    found.extend(only(theirs, ours, '-'));
-    found.extend(only(ours, theirs, '+'));
+    only(theirs, ours, '-');
+    only(ours, theirs, '+');
 }
