@@ -22,6 +22,8 @@ const DIRECTORY: &str = "/run/tracer";
 /// A client that says nothing must not hold up the counting.
 const PATIENCE: Duration = Duration::from_millis(500);
 const REQUEST_MAX: u64 = 4096;
+/// One that is stopped takes a request, and never answers. Longer than the largest table takes.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +168,7 @@ pub fn ask(word: &str, whom: &str) -> Result<Vec<u8>> {
 fn has((_, path): &(u32, PathBuf), name: &str) -> Result<bool> {
     match request(path, "has", name) {
         Ok(_) => Ok(true),
-        // One that has just ended does not have it either.
+        // One that has just ended does not have it either; who is stopped has to be named by its number.
         Err(error) if error.is::<NoSuchTable>() || error.is::<Gone>() => Ok(false),
         Err(error) => Err(error),
     }
@@ -184,7 +186,7 @@ pub struct NoSuchTable;
 
 /// Nobody answers any more.
 #[derive(Debug, thiserror::Error)]
-#[error("the tracer hist at {} has ended: {}", .0.display(), .1)]
+#[error("the tracer hist at {} does not answer: {}", .0.display(), .1)]
 struct Gone(PathBuf, String);
 
 /// Those that run: numbers and sockets. Sockets that nobody listens at are removed.
@@ -223,6 +225,7 @@ fn is_heard(path: &Path) -> bool {
 fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {
     let talk = || {
         let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(ANSWER))?;
         stream.write_all(format!("{word} {name}\n").as_bytes())?;
         stream.shutdown(std::net::Shutdown::Write)?;
         let mut reader = BufReader::new(stream);
@@ -232,11 +235,18 @@ fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {
         reader.read_to_end(&mut rest)?;
         io::Result::Ok((first, rest))
     };
-    let (first, rest) = talk().map_err(|error| Gone(path.to_path_buf(), error.to_string()))?;
+    let gone = |why: String| Gone(path.to_path_buf(), why);
+    let (first, rest) = talk().map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => gone(format!(
+            "nothing in {} s, it may be stopped",
+            ANSWER.as_secs()
+        )),
+        _ => gone(error.to_string()),
+    })?;
     match first.trim_end().strip_prefix("error ") {
         Some(error) if error == NoSuchTable.to_string() => Err(NoSuchTable.into()),
         Some(error) => bail!("{error}"),
-        None if first.is_empty() => Err(Gone(path.to_path_buf(), "no answer".to_owned()).into()),
+        None if first.is_empty() => Err(gone("it has ended".to_owned()).into()),
         None => Ok(rest),
     }
 }
