@@ -123,7 +123,7 @@ impl Asker {
     /// Answers; one that does not listen any more has its own reasons.
     pub fn answer(mut self, result: Result<Vec<u8>>) {
         let answer = match result {
-            Ok(text) => [b"ok\n".as_slice(), &text].concat(),
+            Ok(text) => [format!("ok {}\n", text.len()).as_bytes(), &text].concat(),
             Err(error) => format!("error {error:#}\n").into_bytes(),
         };
         tokio::spawn(async move {
@@ -243,10 +243,11 @@ fn request(path: &Path, word: &str, name: &str) -> Result<Vec<u8>> {
         )),
         _ => gone(error.to_string()),
     })?;
-    match first.trim_end().strip_prefix("error ") {
-        Some(error) if error == NoSuchTable.to_string() => Err(NoSuchTable.into()),
-        Some(error) => bail!("{error}"),
-        None if first.is_empty() => Err(gone("it has ended".to_owned()).into()),
-        None => Ok(rest),
+    match first.trim_end().split_once(' ') {
+        Some(("ok", length)) if length.parse() == Ok(rest.len()) => Ok(rest),
+        Some(("error", error)) if error == NoSuchTable.to_string() => Err(NoSuchTable.into()),
+        Some(("error", error)) => bail!("{error}"),
+        // It has ended meanwhile, or did not wait for us any longer.
+        _ => Err(gone("its answer is not whole".to_owned()).into()),
     }
 }
