@@ -86,12 +86,19 @@ pub mod seeding {
     pub const ALL: u32 = 2;
 }
 
+/// [`State::root`], and what the map `ROOT` of `tracer hist` holds.
+pub mod root {
+    /// The next process that tracer forks is the root.
+    pub const ARMED: u32 = 1;
+    /// The kernel has recognised it.
+    pub const FOUND: u32 = 2;
+}
+
 /// The state shared while running; one element of an array map.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// 1: the next process forked by tracer is the root; the kernel sets it
-    /// to 2 when it has recognised the root.
+    /// One of [`root`], or 0.
     pub root: u32,
     pub root_tgid: u32,
     pub root_start: u64,

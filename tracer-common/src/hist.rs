@@ -4,8 +4,8 @@
 /// Keys of a trigger, as in the kernel (`TRACING_MAP_KEYS_MAX`).
 pub const MAX_KEYS: usize = 3;
 
-/// Values besides the hit count.
-pub const MAX_VALS: usize = 4;
+/// Values besides the hit count, as in the kernel (`TRACING_MAP_VALS_MAX`, which counts that, too).
+pub const MAX_VALS: usize = 2;
 
 /// Comparisons of a filter.
 pub const MAX_TESTS: usize = 128;
@@ -36,6 +36,9 @@ pub const STACK_WORDS: usize = 6;
 /// Word loads reach the record up to here, bytes.
 pub const WORDS_END: u32 = 128;
 
+/// A tick of USER_HZ, ns: in these /proc counts a process's start.
+pub const TICK: u64 = 10_000_000;
+
 /// [`Item::from`]: where a value comes from.
 pub mod from {
     /// No such item.
@@ -46,8 +49,9 @@ pub mod from {
     pub const WORD4: u32 = 2;
     /// [`super::Item::size`] bytes of the record that a word load cannot reach.
     pub const BYTES: u32 = 3;
-    /// Thread id, process id, CPU, time.
+    /// The current thread's number in the initial PID namespace.
     pub const PID: u32 = 4;
+    /// The CPU's number.
     pub const CPU: u32 = 5;
     /// CLOCK_MONOTONIC, ns.
     pub const TIME: u32 = 6;

@@ -8,7 +8,7 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
-use tracer_common::hist::{Item, STACK_DEPTH, TEXT, change, from};
+use tracer_common::hist::{Item, STACK_DEPTH, TEXT, TICK, change, from};
 
 use crate::globals::read;
 use crate::record;
@@ -59,8 +59,6 @@ fn usecs(ns: u64) -> u64 {
 /// `trace_clock_jiffies()`
 #[inline(always)]
 fn uptime(item: &'static Item) -> u64 {
-    /// Nanoseconds of a tick of USER_HZ.
-    const TICK: u64 = 10_000_000;
     // SAFETY: a helper without arguments.
     let jiffies = unsafe { bpf_jiffies64() };
     jiffies.wrapping_sub(u64::from(read(&item.right))) * u64::from(read(&item.left)) / TICK

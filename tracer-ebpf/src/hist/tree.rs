@@ -13,16 +13,14 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray};
-use tracer_common::hist::whom;
+use tracer_common::config::root;
+use tracer_common::hist::{TICK, whom};
 use tracer_common::tracked::Key;
 
 use crate::globals::{TRACER, config, offset, read};
 
 /// Levels of the cgroup hierarchy that are looked at, where the group's own is not known.
 const CGROUP_DEPTH: i32 = 24;
-
-/// A process's start as /proc shows it is in units of this, ns.
-const TICK: u64 = 10_000_000;
 
 /// Who counts.
 #[map]
@@ -32,16 +30,13 @@ static TREE: HashMap<Key, u32> = HashMap::with_max_entries(32 << 10, 0);
 #[map]
 static SEEDS: HashMap<u32, u64> = HashMap::with_max_entries(32 << 10, 0);
 
-/// 1: the next process that tracer forks is the root; 2: it has been forked.
+/// One of [`root`], or 0.
 #[map]
 static ROOT: Array<u32> = Array::with_max_entries(1, 0);
 
 /// How many processes did not fit into the set.
 #[map]
 static TREE_FULL: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-
-const ARMED: u32 = 1;
-const FOUND: u32 = 2;
 
 /// A `T` of the kernel's, through the verifier's typed load.
 #[inline(always)]
@@ -163,16 +158,16 @@ pub fn process_free(task: *const u8) {
 /// Whether the current fork is that of the command.
 #[inline(always)]
 fn is_root() -> bool {
-    let Some(root) = ROOT.get_ptr_mut(0) else {
+    let Some(state) = ROOT.get_ptr_mut(0) else {
         return false;
     };
     // SAFETY: the one element of an array map; only tracer's own fork, of which
     // there is one at a time, gets past both conditions.
     unsafe {
-        if *root != ARMED || !is_tracer() {
+        if *state != root::ARMED || !is_tracer() {
             return false;
         }
-        *root = FOUND;
+        *state = root::FOUND;
     }
     true
 }

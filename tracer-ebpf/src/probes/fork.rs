@@ -3,7 +3,7 @@
 //! report though they exit and count like others.
 
 use aya_ebpf::programs::BtfTracePointContext;
-use tracer_common::config::opt;
+use tracer_common::config::{opt, root};
 use tracer_common::record::{ForkRecord, flags, kind};
 use tracer_common::tracked::{Key, Tracked, bits};
 
@@ -13,10 +13,6 @@ use crate::globals::has;
 use crate::maps::STATE;
 use crate::task::{PF_IO_WORKER, PF_KTHREAD, PF_USER_WORKER, Task};
 use crate::tracked::{self, atomic_add};
-
-/// The value of `STATE.root` that arms the recognition of the root.
-const ARMED: u32 = 1;
-const FOUND: u32 = 2;
 
 #[inline(always)]
 pub fn process_fork(ctx: &BtfTracePointContext) {
@@ -150,12 +146,12 @@ fn is_root(parent: Task, child: Task) -> bool {
     // SAFETY: the one element of an array map; only tracer's own fork, of which
     // there is one at a time, gets past the two conditions.
     unsafe {
-        if (*state).root != ARMED || !parent.is_tracer() {
+        if (*state).root != root::ARMED || !parent.is_tracer() {
             return false;
         }
         (*state).root_tgid = child.tgid();
         (*state).root_start = child.start();
-        (*state).root = FOUND;
+        (*state).root = root::FOUND;
     }
     if has(opt::DEBUG) {
         super::debug::root(child.tgid());

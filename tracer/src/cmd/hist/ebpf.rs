@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use tracer_common::hist::{Config, whom};
+use tracer_common::hist::{Config, TICK, whom};
 
 use super::targets::Targets;
 use super::whom::{Running, Whom, each_of_trees, is_alive};
@@ -106,7 +106,6 @@ impl Ebpf {
 
     /// Names the processes that run already.
     fn seed(&mut self, pids: &[u32]) -> Result<()> {
-        const TICK: u64 = 10_000_000;
         let Some(tree) = &mut self.tree else {
             return Ok(());
         };

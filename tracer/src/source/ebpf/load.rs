@@ -13,7 +13,7 @@ use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf as AyaBtf, Ebpf, EbpfLoader, Endianness, VerifierLogLevel};
 use aya_log::EbpfLogger;
 use log::Log;
-use tracer_common::config::{Config, Glob, State, opt};
+use tracer_common::config::{Config, Glob, State, opt, root};
 use tracer_common::offsets::Offsets;
 use tracer_common::record::Counters;
 use tracer_common::tracked::{Key, Tracked};
@@ -107,7 +107,7 @@ impl Loaded {
     /// From now on the next process that tracer forks is the root.
     pub fn arm(&mut self) -> Result<(), EbpfError> {
         let armed = Plain(State {
-            root: 1,
+            root: root::ARMED,
             ..State::default()
         });
         self.state
@@ -121,7 +121,7 @@ impl Loaded {
             .state
             .get(&0, 0)
             .map_err(|e| EbpfError::Map("STATE", e))?;
-        Ok((state.root == 2).then_some((state.root_tgid, state.root_start)))
+        Ok((state.root == root::FOUND).then_some((state.root_tgid, state.root_start)))
     }
 
     /// Takes the programs out of the kernel: no record comes after that.

@@ -9,6 +9,7 @@ use std::path::Path;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError, TracePoint};
 use aya::{Btf as AyaBtf, Ebpf, Endianness, VerifierLogLevel};
+use tracer_common::config::root;
 use tracer_common::hist::{
     Config, LongPattern, MAX_LONG_PATTERNS, MAX_PATTERNS, Pattern, Row, Tracer, whom,
 };
@@ -297,7 +298,7 @@ impl Tree {
     /// # Errors
     /// Those of bpf(2).
     pub fn arm(&mut self) -> Result<(), HistError> {
-        self.root.set(0, 1, 0).map_err(map_error("ROOT"))
+        self.root.set(0, root::ARMED, 0).map_err(map_error("ROOT"))
     }
 
     /// Whether the root's fork was seen.
@@ -305,8 +306,7 @@ impl Tree {
     /// # Errors
     /// Those of bpf(2).
     pub fn has_root(&self) -> Result<bool, HistError> {
-        const FOUND: u32 = 2;
-        Ok(self.root.get(&0, 0).map_err(map_error("ROOT"))? == FOUND)
+        Ok(self.root.get(&0, 0).map_err(map_error("ROOT"))? == root::FOUND)
     }
 
     /// A process that runs already: its events count when it is met.
