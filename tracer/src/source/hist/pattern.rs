@@ -67,7 +67,7 @@ impl Patterns {
 }
 
 /// Compiles a pattern. `array`: the size of the array that the text fills, if it
-/// is in one. `None`: it has too many characters.
+/// is in one. `None`: it has too many characters, or stands too far behind.
 pub fn compile(pattern: &Pattern, array: Option<usize>) -> Option<States> {
     let mut automaton = States::default();
     match pattern {
@@ -84,6 +84,7 @@ pub fn compile(pattern: &Pattern, array: Option<usize>) -> Option<States> {
         // The kernel looks at the end of the array, not at that of the text.
         Pattern::End(text) => {
             match array.map(|size| size.checked_sub(1 + text.len())) {
+                Some(Some(before)) if before >= LONG_PATTERN_STATES => return None,
                 Some(Some(before)) => automaton.sets.extend(vec![[true; 256]; before]),
                 // It does not fit.
                 Some(None) => return Some(States::nothing()),
@@ -292,6 +293,10 @@ mod tests {
         assert!(matches(&text, b"true") && !matches(&text, b"truer"));
         let array = compile(&end, Some(16)).unwrap();
         assert!(!matches(&array, b"true") && matches(&array, b"0123456789abcue"));
+        assert!(compile(&end, Some(256)).is_some());
+        for beyond in [257, usize::MAX] {
+            assert!(compile(&end, Some(beyond)).is_none());
+        }
         let none = compile(&Pattern::End(vec![b'x'; 16]), Some(16)).unwrap();
         assert!(!matches(&none, &[b'x'; 15]));
     }

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tracer_common::hist::{Config, Item, NEAR_TEXTS, TABLE_WORDS, from, op};
+use tracer_common::hist::{Config, Item, NEAR_TEXTS, from, op};
 
 use super::*;
 use crate::hist::filter::Bare;
@@ -49,14 +49,15 @@ fn comm_of_each_end() {
     counter.detach();
     grace_period();
     let rows = counter.rows().unwrap();
-    for r in &rows {
-        let text: Vec<u8> = r.key.iter().flat_map(|w| w.to_le_bytes()).collect();
-        println!("{} {:?}", String::from_utf8_lossy(&text), r.rows);
-    }
-    assert!(!rows.is_empty());
+    let name = *b"true\0\0\0\0\0\0\0\0\0\0\0\0";
+    let named = rows
+        .iter()
+        .find(|r| r.key.iter().flat_map(|w| w.to_ne_bytes()).eq(name));
+    // Others may run it, too.
+    let hits: u64 = named.unwrap().rows.iter().map(|r| r.hits).sum();
+    assert!(hits >= 5, "{rows:?}");
     counter.clear().unwrap();
     assert!(counter.rows().unwrap().is_empty());
-    assert!(TABLE_WORDS.contains(&2));
 }
 
 /// What a filter on an event with a text becomes.

@@ -18,7 +18,10 @@ pub enum Unsupported {
          use fewer, or one pattern for several"
     )]
     Patterns,
-    #[error("the text {0:?} of the filter is longer than 255 characters; shorten it")]
+    #[error(
+        "the text {0:?} of the filter reaches beyond the first 255 characters, which is all that a program looks at; \
+         shorten it, or put a * behind it"
+    )]
     Pattern(String),
     #[error("a key or value is longer than a program can keep")]
     TooLong,
