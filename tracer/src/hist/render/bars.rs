@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::super::plan::{Key, KeyForm};
 use super::super::table::{KeyValue, Row};
 use super::View;
-use super::label::label;
+use super::label::{figure, label};
 
 /// Empty steps in a row that are drawn at most; beyond it they are left out.
 const GAP_MAX: u64 = 64;
@@ -29,7 +29,10 @@ pub(super) struct Group {
 
 pub(super) struct Bar {
     pub label: String,
+    /// How long it is; what is below 0 has no length.
     pub value: u64,
+    /// As it is written.
+    pub number: String,
     /// For the order within a group, where bars are steps.
     step: u64,
 }
@@ -52,9 +55,13 @@ impl Bars {
         bars.axis = names.join(", ");
         let mut places: FxHashMap<String, usize> = FxHashMap::default();
         for row in view.rows() {
-            let value = match by_value {
-                Some(_) => row.value(plan, 0),
-                None => row.hitcount,
+            let (value, number) = match by_value {
+                Some(of) => {
+                    let value = row.value(plan, 0);
+                    let negative = of.shows_sign() && value.cast_signed() < 0;
+                    (if negative { 0 } else { value }, figure(of, value))
+                }
+                None => (row.hitcount, row.hitcount.to_string()),
             };
             bars.max = bars.max.max(value);
             let title = joined(view, row, |i| stepped.is_some_and(|s| s != i), true);
@@ -65,6 +72,7 @@ impl Bars {
             let bar = Bar {
                 label: text,
                 value,
+                number,
                 step,
             };
             let group = *places.entry(title.clone()).or_insert_with(|| {
@@ -106,6 +114,7 @@ impl Group {
                         Bar {
                             label: label(view, key, &value),
                             value: 0,
+                            number: "0".to_owned(),
                             step,
                         }
                     }));

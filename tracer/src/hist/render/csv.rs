@@ -3,7 +3,7 @@
 use super::super::plan::{Key, KeyForm};
 use super::super::table::{KeyValue, Row};
 use super::View;
-use super::label::{label, range};
+use super::label::{figure, label, range};
 
 pub(super) fn csv(view: &View<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -45,13 +45,7 @@ fn fields(view: &View<'_>, row: &Row) -> Vec<Vec<u8>> {
     }
     out.push(row.hitcount.to_string().into());
     for (i, of) in view.plan.values.iter().enumerate() {
-        let value = row.value(view.plan, i);
-        let text = if of.shows_sign() {
-            value.cast_signed().to_string()
-        } else {
-            value.to_string()
-        };
-        out.push(text.into());
+        out.push(figure(of, row.value(view.plan, i)).into());
     }
     out
 }

@@ -1,6 +1,6 @@
 //! What a key's part reads as where the kernel's columns are not kept.
 
-use super::super::plan::{Key, KeyForm, Source, Transform};
+use super::super::plan::{Key, KeyForm, Source, Transform, Value};
 use super::super::table::KeyValue;
 use super::View;
 use super::text::symbol;
@@ -31,6 +31,15 @@ pub(super) fn label(view: &View<'_>, key: &Key, value: &KeyValue) -> String {
         },
         _ if is_signed(key) => number.cast_signed().to_string(),
         _ => number.to_string(),
+    }
+}
+
+/// A value's number, with its sign where it is shown with one.
+pub(super) fn figure(of: &Value, value: u64) -> String {
+    if of.shows_sign() {
+        value.cast_signed().to_string()
+    } else {
+        value.to_string()
     }
 }
 

@@ -44,10 +44,12 @@ fn draw(out: &mut String, bars: &Bars, group: &Group, columns: usize) {
         .collect();
     let mut axis = String::new();
     safe(&mut axis, &bars.axis, columns / 2);
-    let wide = |texts: &[String]| texts.iter().map(|t| width_of(t)).max().unwrap_or(0);
-    let left = wide(&labels).max(width_of(&axis));
-    let numbers: Vec<String> = group.bars.iter().map(|b| b.value.to_string()).collect();
-    let middle = wide(&numbers).max(bars.measure.len());
+    let left = labels
+        .iter()
+        .map(|l| width_of(l))
+        .fold(width_of(&axis), usize::max);
+    let numbers = group.bars.iter().map(|b| b.number.len());
+    let middle = numbers.fold(bars.measure.len(), usize::max);
     // Three blanks between, and a line at each end of the bar.
     let room = columns.saturating_sub(left + middle + 7).max(BAR_MIN);
     let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(width_of(text)));
@@ -59,12 +61,12 @@ fn draw(out: &mut String, bars: &Bars, group: &Group, columns: usize) {
     );
     out.push_str(&head);
     out.push('\n');
-    for ((bar, label), number) in group.bars.iter().zip(&labels).zip(&numbers) {
+    for (bar, label) in group.bars.iter().zip(&labels) {
         let filled = length(bar.value, bars.max, room);
         out.push_str(&format!(
-            "  {}{label}  {}{number} |{}{}|\n",
+            "  {}{label}  {:>middle$} |{}{}|\n",
             pad(label, left),
-            pad(number, middle),
+            bar.number,
             "#".repeat(filled),
             " ".repeat(room - filled)
         ));

@@ -46,10 +46,10 @@ pub(super) fn svg(view: &View<'_>) -> String {
             body.push_str(&format!(
                 "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{length}\" height=\"16\"><title>"
             ));
-            escape(&mut body, &format!("{}: {}", bar.label, bar.value));
+            escape(&mut body, &format!("{}: {}", bar.label, bar.number));
             body.push_str("</title></rect>\n");
-            let number = bar.value.to_string();
-            text(&mut body, LEFT + length + 6, y, "start", "label", &number);
+            let at = LEFT + length + 6;
+            text(&mut body, at, y, "start", "label", &bar.number);
         }
     }
     let height = y + LINE;

@@ -223,6 +223,24 @@ fn our_own_aggregates_are_shown_by_their_names() {
         json.contains(r#""values":{"bytes_alloc.avg":4,"node.min":-3}"#),
         "{json}"
     );
+    let table = Table {
+        rows: vec![
+            row(vec![KeyValue::Number(1)], 2, &[minus_three]),
+            row(vec![KeyValue::Number(2)], 2, &[4]),
+        ],
+        ..Table::default()
+    };
+    let plot = shown(
+        "hist:keys=bytes_req:vals=node.min:nohitcount",
+        &table,
+        |v| v.plot(36),
+    );
+    assert!(
+        plot.starts_with(
+            "  bytes_req  node.min\n          1        -3 |            |\n          2         4 |############|\n"
+        ),
+        "{plot}"
+    );
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use super::super::plan::{Aggregate, Key, KeyForm, Value, ValueForm};
 use super::super::resolve::Symbol;
 use super::super::table::{KeyValue, Row};
 use super::View;
+use super::label::figure;
 
 /// Characters of a bar.
 const BAR: u32 = 20;
@@ -190,15 +191,8 @@ fn value(out: &mut Vec<u8>, of: &Value, value: u64, column: Column) {
         (ValueForm::Hex, _) => put(out, format_args!("  {name}: {value:>10x}")),
         (ValueForm::Decimal, Aggregate::Sum) => put(out, format_args!("  {name}: {value:>10}")),
         (ValueForm::Decimal, aggregate) => {
-            let what = aggregate.name();
-            if of.shows_sign() {
-                put(
-                    out,
-                    format_args!("  {name} ({what}): {:>10}", value.cast_signed()),
-                );
-            } else {
-                put(out, format_args!("  {name} ({what}): {value:>10}"));
-            }
+            let (what, figure) = (aggregate.name(), figure(of, value));
+            put(out, format_args!("  {name} ({what}): {figure:>10}"));
         }
     }
 }
