@@ -23,12 +23,35 @@ pub fn hist<'a>(args: impl IntoIterator<Item = &'a str>, command: &[&str]) -> Ou
     Trace::bare().without_capture().options(all).run()
 }
 
+/// `tracer hist ARGS`
+pub fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> Outcome {
+    let trace = Trace::bare().without_capture().option("hist");
+    trace.options(args).run()
+}
+
+/// An event that every process makes once, and a trigger for it.
+pub const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
+
+/// A hundred closes of ten descriptors that are none, by a trigger's text.
+pub fn closes(trigger: &str) -> Outcome {
+    let args = ["syscalls:sys_enter_close", trigger, "--json"];
+    hist(args, &["hammer", "1", "100", "10"])
+}
+
 /// The table that it printed.
 pub fn json(outcome: &Outcome) -> Value {
+    let mut tables = tables(outcome);
+    assert!(!tables.is_empty(), "no table in {:?}", outcome.stderr());
+    tables.remove(0)
+}
+
+/// All tables that it printed.
+pub fn tables(outcome: &Outcome) -> Vec<Value> {
     let text = outcome.stderr();
-    let line = text.lines().find(|l| l.starts_with('{'));
-    let line = line.unwrap_or_else(|| panic!("no table in {text:?}"));
-    serde_json::from_str(line).expect("JSON")
+    let lines = text.lines().filter(|l| l.starts_with('{'));
+    lines
+        .map(|l| serde_json::from_str(l).expect("JSON"))
+        .collect()
 }
 
 pub fn rows(table: &Value) -> &[Value] {

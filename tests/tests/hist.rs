@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use tracer_tests::hist::{counting, hist, json, rows};
+use tracer_tests::hist::{counting, hist, json, rows, tables};
 use tracer_tests::host::{alone, scaled};
 use tracer_tests::truth::number_after;
 use tracer_tests::{Trace, fixture, require};
@@ -52,12 +52,7 @@ fn least_greatest_and_mean_are_those_of_the_values() {
         &["hammer", "2", "300", "3"],
     )
     .expect_code(0);
-    let tables = outcome.stderr();
-    let tables: Vec<Value> = tables
-        .lines()
-        .filter(|l| l.starts_with('{'))
-        .map(|l| serde_json::from_str(l).expect("JSON"))
-        .collect();
+    let tables = tables(&outcome);
     assert_eq!(rows(&tables[0])[0]["values"]["fd.min"], 1_000_000);
     assert_eq!(rows(&tables[0])[0]["values"]["fd.max"], 1_000_002);
     assert_eq!(rows(&tables[1])[0]["values"]["fd.avg"], 1_000_001);

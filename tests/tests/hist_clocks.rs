@@ -1,13 +1,7 @@
 //! `tracer hist`'s clocks: those of ftrace, as far as a BPF program can read them.
 
-use tracer_tests::hist::{hist, json, rows};
-use tracer_tests::{Outcome, require};
-
-/// Closes of descriptors that are none, by a trigger's text.
-fn closes(trigger: &str) -> Outcome {
-    let args = ["syscalls:sys_enter_close", trigger, "--json"];
-    hist(args, &["hammer", "1", "100", "10"])
-}
+use tracer_tests::hist::{closes, json, rows};
+use tracer_tests::require;
 
 /// The time stamps of a hundred events.
 fn stamps(clock: &str) -> Vec<u64> {

@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tracer_tests::hist::{has_triggers, hist};
+use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, hist, run, socket};
 use tracer_tests::host::alone;
-use tracer_tests::truth::number_after;
 use tracer_tests::{Trace, fixture, require};
 
 #[test]
@@ -82,29 +80,22 @@ fn one_that_runs_can_be_told_to_pause() {
         Ok(()) => told_to_pause("ftrace"),
         Err(why) => eprintln!("skipped: one_that_runs_can_be_told_to_pause with ftrace: {why}"),
     }
-    let nobody = Trace::bare()
-        .without_capture()
-        .options(["hist", "--pause", "ends"])
-        .run();
-    assert_eq!(nobody.code(), 125);
+    assert_eq!(run(["--pause", "ends"]).code(), 125);
 }
 
 fn told_to_pause(backend: &str) {
-    let mut running = Trace::bare()
-        .without_capture()
-        .options(["hist", "--backend", backend, "sched:sched_process_exit"])
-        .option("hist:name=ends:keys=comm:size=1024")
+    let running = counting([
+        "--backend",
+        backend,
+        ENDS[0],
+        "hist:name=ends:keys=comm:size=1024",
         // Where the test fails it ends by itself.
-        .options(["--duration", "60s"])
-        .start();
+        "--duration",
+        "60s",
+    ]);
     let pid = running.pid().to_string();
-    let ask = |option: &str, whom: &str| {
-        let options = ["hist", option, whom];
-        let outcome = Trace::bare().without_capture().options(options).run();
-        outcome.expect_code(0).stdout()
-    };
-    let socket = format!("/run/tracer/hist-{pid}.sock");
-    running.await_condition("it listens", |_| Path::new(&socket).exists());
+    let socket = socket(running.pid());
+    let ask = |option: &str, whom: &str| run([option, whom]).expect_code(0).stdout();
     // The whole machine is counted, and others may run their tiny.
     let dir = tempfile::tempdir().expect("a directory");
     let name = format!("tiny-{}", std::process::id());
@@ -116,10 +107,7 @@ fn told_to_pause(backend: &str) {
             assert!(end.expect("it runs").code().is_some());
         }
     };
-    let count = |text: &str| {
-        let row = text.lines().find(|l| l.contains(&format!(": {name} ")));
-        row.map_or(0, |r| number_after(r, "hitcount:"))
-    };
+    let count = |text: &str| count_of(text, &name);
     tiny(3);
     assert_eq!(count(&ask("--show", "ends")), 3);
     ask("--pause", &pid);
@@ -136,7 +124,7 @@ fn told_to_pause(backend: &str) {
     running.signal(libc::SIGINT);
     let outcome = running.finish().expect_code(0);
     assert_eq!(count(&outcome.stdout()), 2);
-    assert!(!Path::new(&socket).exists());
+    assert!(!socket.exists());
 }
 
 #[test]

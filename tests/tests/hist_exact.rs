@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use tracer_tests::hist::{has_triggers, hist, json, rows};
+use tracer_tests::hist::{counting, has_triggers, hist, json, rows, tables};
 use tracer_tests::host::{alone, kernel, scaled};
 use tracer_tests::printer::Printer;
 use tracer_tests::truth::number_after;
-use tracer_tests::{Trace, fixture, require};
+use tracer_tests::{fixture, require};
 
 /// A buffer of the kernel's own that records all events of one kind.
 struct Recording {
@@ -120,12 +120,7 @@ fn sums_are_those_of_a_full_capture() {
                 *sum = (sum.0 + 1, sum.1 + value);
             }
         }
-        let tables: Vec<Value> = outcome
-            .stderr()
-            .lines()
-            .filter(|l| l.starts_with('{'))
-            .map(|l| serde_json::from_str(l).expect("JSON"))
-            .collect();
+        let tables = tables(&outcome);
         let sums = |table: usize, key: &str, value: &str| -> Sums {
             let row = |row: &Value| {
                 let number = |v: &Value| v.as_u64().expect("a number");
@@ -151,14 +146,9 @@ fn sums_are_those_of_a_full_capture() {
 fn what_the_kernel_skips_is_shown_as_missed() {
     require!(bpf);
     let _alone = alone();
-    let mut running = Trace::bare()
-        .without_capture()
-        .options(["hist", PRINTED, "hist:keys=common_cpu", "--json"])
-        // Where the test fails it ends by itself.
-        .options(["--duration", "120s"])
-        .start();
-    let socket = format!("/run/tracer/hist-{}.sock", running.pid());
-    running.await_condition("it listens", |_| Path::new(&socket).exists());
+    // Where the test fails it ends by itself.
+    let options = ["--json", "--duration", "120s"];
+    let running = counting([PRINTED, "hist:keys=common_cpu"].into_iter().chain(options));
 
     let recording = Recording::start("bpf_trace/bpf_trace_printk", "");
     let on_clock = Printer::on_clock().expect("it prints");

@@ -4,15 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tracer_tests::hist::{has_triggers, hist, json, rows};
+use tracer_tests::hist::{closes, has_triggers, hist, json, rows};
 use tracer_tests::host::skipped;
-use tracer_tests::{Outcome, Trace, fixture, require};
-
-/// Closes of descriptors that are none, by a trigger's text.
-fn closes(trigger: &str) -> Outcome {
-    let args = ["syscalls:sys_enter_close", trigger, "--json"];
-    hist(args, &["hammer", "1", "100", "10"])
-}
+use tracer_tests::{Trace, fixture, require};
 
 fn hits(filter: &str) -> Option<u64> {
     let outcome = closes(&format!("hist:keys=fd if {filter}")).expect_code(0);

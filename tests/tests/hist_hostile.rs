@@ -6,19 +6,12 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tracer_tests::hist::{count_of, counting, hist, json, rows};
+use tracer_tests::hist::{ENDS, count_of, counting, hist, json, rows, run};
 use tracer_tests::host::{alone, tracer};
 use tracer_tests::pty::Pty;
 use tracer_tests::tmpfs::Tmpfs;
 use tracer_tests::truth::number_after;
-use tracer_tests::{Outcome, Trace, fixture, require};
-
-const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
-
-fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> Outcome {
-    let trace = Trace::bare().without_capture().option("hist");
-    trace.options(args).run()
-}
+use tracer_tests::{Trace, fixture, require};
 
 #[test]
 fn no_text_of_a_trigger_reaches_the_terminal_or_is_taken_for_another() {

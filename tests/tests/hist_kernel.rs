@@ -1,12 +1,10 @@
 //! `tracer hist --backend ftrace`: the kernel's own triggers, told what to do while they count.
 
-use std::path::Path;
 use std::process::Command;
 
-use tracer_tests::hist::has_triggers;
+use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, run};
 use tracer_tests::host::skipped;
-use tracer_tests::truth::number_after;
-use tracer_tests::{Trace, fixture, require};
+use tracer_tests::{fixture, require};
 
 /// Whoever opens a `trigger` file to write it anew loses the triggers that it has.
 #[test]
@@ -15,30 +13,18 @@ fn a_pause_keeps_what_has_been_counted() {
     if let Err(reason) = has_triggers() {
         return skipped(&reason);
     }
-    let mut running = Trace::bare()
-        .without_capture()
-        .options(["hist", "sched:sched_process_exit", "hist:keys=comm"])
-        // Where the test fails it ends by itself.
-        .options(["--backend", "ftrace", "--duration", "60s"])
-        .start();
+    // Where the test fails it ends by itself.
+    let options = ["--backend", "ftrace", "--duration", "60s"];
+    let running = counting(ENDS.into_iter().chain(options));
     let pid = running.pid().to_string();
-    let socket = format!("/run/tracer/hist-{pid}.sock");
-    running.await_condition("it listens", |_| Path::new(&socket).exists());
-    let ask = |option: &str| {
-        let options = ["hist", option, pid.as_str()];
-        let outcome = Trace::bare().without_capture().options(options).run();
-        outcome.expect_code(0).stdout()
-    };
+    let ask = |option: &str| run([option, pid.as_str()]).expect_code(0).stdout();
     let tiny = |n: u32| {
         for _ in 0..n {
             let end = Command::new(fixture("tiny")).status();
             assert!(end.expect("it runs").code().is_some());
         }
     };
-    let count = |text: &str| {
-        let row = text.lines().find(|l| l.starts_with("{ comm: tiny "));
-        row.map_or(0, |r| number_after(r, "hitcount:"))
-    };
+    let count = |text: &str| count_of(text, "tiny");
     tiny(3);
     assert_eq!(count(&ask("--show")), 3);
     ask("--pause");

@@ -1,8 +1,7 @@
 //! `tracer hist` and the kernel's own triggers over the same runs: the recorded samples, all of them,
 //! and a wider set.
 
-use serde_json::Value;
-use tracer_tests::hist::has_triggers;
+use tracer_tests::hist::{has_triggers, tables};
 use tracer_tests::host::{kernel, skipped};
 use tracer_tests::{Outcome, Trace, fixture, require};
 
@@ -180,13 +179,8 @@ fn all_samples_run_on_every_kernel() {
         .collect();
     for pairs in taken.chunks(AT_ONCE) {
         let outcome = run(pairs, &["--json"]).expect_code(0);
-        let text = outcome.stderr();
-        let tables: Vec<Value> = text
-            .lines()
-            .filter(|l| l.starts_with('{'))
-            .map(|l| serde_json::from_str(l).expect("JSON"))
-            .collect();
-        assert_eq!(tables.len(), pairs.len(), "{text}");
+        let tables = tables(&outcome);
+        assert_eq!(tables.len(), pairs.len(), "{}", outcome.stderr());
         for (pair, table) in pairs.iter().zip(&tables) {
             let is_paused = pair.trigger.contains(":pause");
             assert_eq!(table["hits"] == 0, is_paused, "{pair:?} {table}");

@@ -6,10 +6,8 @@ use std::process::Command;
 
 use tracer_tests::beside::Beside;
 use tracer_tests::cgroup::Cgroup;
-use tracer_tests::hist::{await_counting, count_of, counting};
+use tracer_tests::hist::{ENDS, await_counting, count_of, counting, hist, tables};
 use tracer_tests::{Outcome, Trace, fixture, require};
-
-const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
 
 fn refused(args: &[&str], expected: &[&str]) {
     let trace = Trace::bare().without_capture().option("hist");
@@ -30,8 +28,7 @@ fn renamed(enter: &str, name: &str) {
     assert!(status.expect("a shell").status.success());
 }
 
-fn ended(mut running: tracer_tests::run::Running) -> Outcome {
-    running.await_condition("nothing", |_| true);
+fn ended(running: tracer_tests::run::Running) -> Outcome {
     running.signal(libc::SIGINT);
     running.finish().expect_code(0)
 }
@@ -188,7 +185,7 @@ fn a_number_that_is_used_again_is_another_process() {
 fn a_storm_of_forks_is_counted_in_full() {
     require!(bpf);
     let n = tracer_tests::host::scaled(4000);
-    let outcome = tracer_tests::hist::hist(
+    let outcome = hist(
         [
             "sched:sched_process_fork",
             "hist:keys=common_type",
@@ -207,10 +204,8 @@ fn a_storm_of_forks_is_counted_in_full() {
     )
     .expect_code(0);
     let truth = outcome.truth();
-    let hits: Vec<u64> = outcome
-        .stderr()
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+    let hits: Vec<u64> = tables(&outcome)
+        .iter()
         .map(|table| table["hits"].as_u64().expect("a number"))
         .collect();
     // The command's own fork was before, its end is in it.

@@ -3,17 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
-use tracer_tests::hist::{await_counting, count_of, counting, hist, socket};
+use tracer_tests::hist::{ENDS, await_counting, count_of, counting, hist, run, socket, tables};
 use tracer_tests::host::{alone, tracer};
-use tracer_tests::{Outcome, Trace, fixture, require};
-
-const ENDS: [&str; 2] = ["sched:sched_process_exit", "hist:keys=comm"];
-
-fn run<'a>(args: impl IntoIterator<Item = &'a str>) -> Outcome {
-    let trace = Trace::bare().without_capture().option("hist");
-    trace.options(args).run()
-}
+use tracer_tests::{Trace, fixture, require};
 
 #[test]
 fn of_several_that_run_one_is_named() {
@@ -125,11 +117,7 @@ fn twenty_events_count_at_once_and_one_twice() {
         .collect();
     args.push("--json".to_owned());
     let outcome = hist(args.iter().map(String::as_str), &["renamed", "again"]).expect_code(0);
-    let text = outcome.stderr();
-    let tables: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let tables = tables(&outcome);
     assert_eq!(tables.len(), 20);
     for table in &tables {
         assert_eq!(
