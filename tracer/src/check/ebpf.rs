@@ -1,6 +1,7 @@
 //! What the eBPF source needs.
 
 use super::{Facts, Finding, unblock};
+use crate::sys::procfs::version_of;
 
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
@@ -16,15 +17,9 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     all
 }
 
-/// `6.18` of `6.18.44-fc`.
-fn parse_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 fn version(facts: &Facts) -> Finding {
     let name = "kernel_version";
-    match parse_version(&facts.kernel) {
+    match version_of(&facts.kernel) {
         Some(version) if version >= OLDEST => Finding::ok(name, format!("Linux {}", facts.kernel)),
         _ => Finding::missing(
             name,
@@ -180,18 +175,5 @@ fn stats(facts: &Facts) -> Finding {
             Some("sudo sysctl kernel.bpf_stats_enabled=0".to_owned()),
         ),
         _ => Finding::ok(name, "off"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions() {
-        assert_eq!(parse_version("6.18.44-fc-v657"), Some((6, 18)));
-        assert_eq!(parse_version("5.10-rc1"), Some((5, 10)));
-        assert_eq!(parse_version("?"), None);
-        assert_eq!(parse_version("6"), None);
     }
 }

@@ -159,6 +159,12 @@ impl Proc {
     }
 }
 
+/// `6.18` of a kernel's release such as `6.18.44-fc`.
+pub fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 /// Whether our pids are those that the kernel itself uses.
 pub fn in_initial_pid_namespace() -> bool {
     /// `PROC_PID_INIT_INO` of the kernel's include/linux/proc_ns.h.
@@ -332,5 +338,13 @@ mod tests {
         let proc = Proc::at(dir.path());
         assert_eq!(proc.kernel().unwrap(), "6.1.0-test");
         assert!(proc.boot_id().is_err());
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(version_of("6.18.44-fc-v657"), Some((6, 18)));
+        assert_eq!(version_of("5.10-rc1"), Some((5, 10)));
+        assert_eq!(version_of("?"), None);
+        assert_eq!(version_of("6"), None);
     }
 }

@@ -22,6 +22,7 @@ use super::error::HistError;
 use super::map::RowMap;
 use crate::source::ebpf::{EbpfError, Plain, denied, errno, loader, refused, take};
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
+use crate::sys::procfs::{Proc, version_of};
 
 /// The kernel side.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tracer-hist"));
@@ -378,8 +379,6 @@ fn tracer() -> io::Result<Tracer> {
 
 /// Since Linux 6.7 programs on tracepoints have their misses counted.
 fn counts_misses() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|n| n.parse::<u32>().ok());
-    (number(), number()) >= (Some(6), Some(7))
+    let release = Proc::default().kernel().unwrap_or_default();
+    version_of(&release) >= Some((6, 7))
 }
