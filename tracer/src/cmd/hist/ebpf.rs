@@ -11,7 +11,7 @@ use super::targets::Targets;
 use super::whom::{Running, Whom, each_of_trees, is_alive};
 use crate::hist::resolve::{Names, Resolve as _};
 use crate::hist::{Row, Table};
-use crate::source::hist::{Compiled, Counter, Tree, grace_period, rows, trim_stacks};
+use crate::source::hist::{Compiled, Counter, Shared, Tree, grace_period, rows, trim_stacks};
 use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 use crate::sys::tracefs::mount_unseen;
@@ -68,8 +68,12 @@ impl Ebpf {
                 1 => None,
                 _ => Some(format!("TABLE-{}", target.table)),
             };
-            let share = dir.as_deref().map(|dir| (dir, table.as_deref()));
-            let counter = Counter::load(&compiled, u64::from(target.format.id), share)
+            let shared = dir.as_deref().map(|dir| Shared {
+                dir,
+                table: table.as_deref(),
+                tree: tree.as_ref(),
+            });
+            let counter = Counter::load(&compiled, u64::from(target.format.id), shared)
                 .with_context(|| target.plan.event.clone())?;
             counters.push(Some(counter));
         }

@@ -66,7 +66,20 @@ pub struct Tree {
     root: Array<MapData, u32>,
     seeds: HashMap<MapData, u32, u64>,
     full: PerCpuArray<MapData, u64>,
+    /// For the programs that look into the set.
+    offsets: Offsets,
     _programs: Ebpf,
+}
+
+/// What a program has in common with others.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    /// A directory of a BPF file system, through which maps are shared.
+    pub dir: &'a Path,
+    /// The name that the table has there, if it is shared.
+    pub table: Option<&'a str>,
+    /// Whose events count, where those are processes.
+    pub tree: Option<&'a Tree>,
 }
 
 /// A row, all CPUs together.
@@ -78,24 +91,20 @@ pub struct RawRow {
 }
 
 impl Counter {
-    /// Loads the program; nothing is counted before [`Self::attach`]. `share`: a
-    /// directory of a BPF file system where maps are shared with others, and the
-    /// name that the table has there, if it is shared, too.
+    /// Loads the program; nothing is counted before [`Self::attach`].
     ///
     /// # Errors
     /// The kernel does not accept it, or there is no memory for the table.
     pub fn load(
         compiled: &Compiled,
         event: u64,
-        share: Option<(&Path, Option<&str>)>,
+        shared: Option<Shared<'_>>,
     ) -> Result<Self, HistError> {
         let config = Plain(compiled.config);
         let patterns = Plain(*compiled.patterns.short);
         let long_patterns = Plain(*compiled.patterns.long);
-        let offsets = Plain(match compiled.config.whom {
-            whom::TREE | whom::SEEDED_TREE => offsets()?,
-            _ => Offsets::UNKNOWN,
-        });
+        let tree = shared.and_then(|shared| shared.tree);
+        let offsets = Plain(tree.map_or(Offsets::UNKNOWN, |tree| tree.offsets));
         let table = format!("TABLE_{}", compiled.config.table_words);
         let mut loader = loader();
         loader
@@ -105,14 +114,14 @@ impl Counter {
             .override_global("OFFSETS", &offsets, true)
             .map_max_entries(&table, compiled.entries)
             .verifier_log_level(VerifierLogLevel::DEBUG);
-        if let Some((dir, shared)) = share {
-            if whom::TREE == compiled.config.whom || whom::SEEDED_TREE == compiled.config.whom {
+        if let Some(shared) = shared {
+            if shared.tree.is_some() {
                 for name in SHARED {
-                    loader.map_pin_path(name, dir.join(name));
+                    loader.map_pin_path(name, shared.dir.join(name));
                 }
             }
-            if let Some(name) = shared {
-                loader.map_pin_path(&table, dir.join(name));
+            if let Some(name) = shared.table {
+                loader.map_pin_path(&table, shared.dir.join(name));
             }
         }
         let cpus = possible_cpus()?;
@@ -290,6 +299,7 @@ impl Tree {
             root: take(&mut programs, "ROOT")?,
             seeds: take(&mut programs, "SEEDS")?,
             full: take(&mut programs, "TREE_FULL")?,
+            offsets: offsets.0,
             _programs: programs,
         })
     }
@@ -342,12 +352,6 @@ where
 {
     let program = programs.program_mut(name).ok_or(HistError::Object)?;
     Ok(program.try_into().map_err(|e| refused(name, e))?)
-}
-
-fn offsets() -> Result<Offsets, HistError> {
-    let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
-    let btf = Btf::parse(&blob).map_err(EbpfError::Btf)?;
-    Ok(resolve_offsets(&btf).map_err(EbpfError::Resolve)?)
 }
 
 fn not_loaded(error: aya::EbpfError) -> EbpfError {

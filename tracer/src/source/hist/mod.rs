@@ -14,7 +14,7 @@ mod unsupported;
 
 pub use compile::Compiled;
 pub use error::HistError;
-pub use load::{Counter, RawRow, Tree};
+pub use load::{Counter, RawRow, Shared, Tree};
 pub use rows::{rows, trim_stacks};
 pub use unsupported::Unsupported;
 
