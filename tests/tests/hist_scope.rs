@@ -216,13 +216,23 @@ fn a_storm_of_forks_is_counted_in_full() {
 fn descendants_are_waited_for_where_that_is_wanted() {
     require!(bpf);
     let renamed = fixture("renamed").display().to_string();
-    let script = format!("(sleep 0.5; exec {renamed} late) >/dev/null 2>&1 & exit 3");
+    let dir = tempfile::tempdir().expect("a directory");
+    let fifo = dir.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("it runs").success());
+    // The one goes on when it is told, the other when the command is no more.
+    let told = format!("read x <{}", fifo.display());
+    let alone = "while kill -0 $$; do sleep 0.01; done".to_owned();
     for event in [ENDS[0], "process_exit"] {
-        for (option, count) in [(None, 0), (Some("--wait-all"), 2)] {
+        for (option, until, count) in [(None, &told, 0), (Some("--wait-all"), &alone, 2)] {
+            let script = format!("({until}; exec {renamed} late) >/dev/null 2>&1 & exit 3");
             let trace = Trace::bare().without_capture().options(["hist", event]);
             let trace = trace.option(ENDS[1]).options(option);
             let trace = trace.options(["--", "sh", "-c", &script]);
             let outcome = trace.run().expect_code(3);
+            if option.is_none() {
+                fs::write(&fifo, "\n").expect("somebody reads it");
+            }
             let text = outcome.stderr();
             assert_eq!(count_of(&text, "late"), count, "{event}: {text}");
         }
