@@ -6,21 +6,10 @@ use super::*;
 
 #[test]
 fn cpus_are_numbers_or_bits() {
-    struct Large;
-    impl Machine for Large {
-        fn cpus(&self) -> u32 {
-            130
-        }
-        fn function(&self, _: &str) -> Result<Option<std::ops::Range<u64>>, String> {
-            Ok(None)
-        }
-        fn function_at(&self, _: u64) -> Result<Option<std::ops::Range<u64>>, String> {
-            Ok(None)
-        }
-    }
+    let large = Bare { cpus: 130 };
     let waking = samples::format("sched/sched_waking");
     let holds = |filter: &str, cpu: i32| {
-        let predicate = Predicate::parse(filter, &waking, &Large).unwrap();
+        let predicate = Predicate::parse(filter, &waking, &large).unwrap();
         let mut bytes = vec![0; 36];
         bytes[32..].copy_from_slice(&cpu.to_ne_bytes());
         let record = Record {
@@ -41,7 +30,7 @@ fn cpus_are_numbers_or_bits() {
     ] {
         let filter = |field: &str| format!("{field} & CPUS{{{list}}}");
         if has.is_empty() {
-            Predicate::parse(&filter("cpu"), &waking, &Large).unwrap_err();
+            Predicate::parse(&filter("cpu"), &waking, &large).unwrap_err();
             continue;
         }
         for field in ["cpu", "target_cpu"] {
