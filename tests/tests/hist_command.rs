@@ -158,6 +158,11 @@ fn what_is_wrong_is_shown_with_what_would_be_right() {
     );
     refuse("process_exit", "hist:keys=cpu", &["process_exit"]);
     refuse(
+        "process_exit",
+        "hist:keys=common_timestamp:clock=mono",
+        &["boot clock", "clock=boot"],
+    );
+    refuse(
         "sched:sched_process_exit",
         "hist:keys=common_flags",
         &["common_flags", "--backend ftrace"],
