@@ -82,13 +82,13 @@ impl Session {
             own.begin()?;
         }
         for table in 0..self.paused.len() {
-            // The kernel knows by itself what begins paused.
+            // The kernel, and events of our own, know by themselves what begins paused.
             if let Some(ftrace) = &self.ftrace {
                 ftrace.attach(&self.targets, table)?;
             }
-            if self.is_paused(table) {
-                self.set_own(table, Some(true), false);
-            } else if let Some(ebpf) = &mut self.ebpf {
+            if !self.is_paused(table)
+                && let Some(ebpf) = &mut self.ebpf
+            {
                 ebpf.attach(&self.targets, table)?;
             }
         }
@@ -119,12 +119,6 @@ impl Session {
             (Some(ebpf), _) => ebpf.any_alive(),
             (None, Some(ftrace)) => ftrace.any_alive(),
             (None, None) => Ok(true),
-        }
-    }
-
-    fn set_own(&self, table: usize, paused: Option<bool>, clear: bool) {
-        if let Some(own) = &self.own {
-            own.act(table, paused, clear);
         }
     }
 
@@ -172,7 +166,9 @@ impl Session {
             let word = if paused { "pause" } else { "cont" };
             ftrace.act(&self.targets, table, word)?;
         }
-        self.set_own(table, Some(paused), false);
+        if let Some(own) = &self.own {
+            own.pause(table, paused);
+        }
         if let Some(state) = self.paused.get_mut(table) {
             *state = paused;
         }
@@ -191,7 +187,9 @@ impl Session {
         if let Some(ftrace) = &self.ftrace {
             ftrace.act(&self.targets, table, "clear")?;
         }
-        self.set_own(table, None, true);
+        if let Some(own) = &self.own {
+            own.clear(table);
+        }
         Ok(())
     }
 

@@ -13,31 +13,46 @@ pub struct Counts {
     rows: Vec<Row>,
     places: HashMap<Vec<KeyValue>, usize>,
     dropped: u64,
-    paused: bool,
+    /// Since when it is paused, or is not, boot ns. Records come some time after what they
+    /// tell of, so each is judged by its own time.
+    changes: Vec<(u64, bool)>,
+    /// What was before this does not count, boot ns.
+    cleared: u64,
     /// Numbers that were asked for and not known.
     pub absent: u64,
 }
 
 impl Counts {
     /// An empty table.
-    pub fn new(plans: Vec<Plan>) -> Self {
+    pub fn new(plans: Vec<Plan>, paused: bool) -> Self {
         Self {
             plans,
             rows: Vec::new(),
             places: HashMap::new(),
             dropped: 0,
-            paused: false,
+            changes: vec![(0, paused)],
+            cleared: 0,
             absent: 0,
         }
     }
 
-    pub fn act(&mut self, paused: Option<bool>, clear: bool) {
-        self.paused = paused.unwrap_or(self.paused);
-        if clear {
-            self.rows.clear();
-            self.places.clear();
-            self.dropped = 0;
-        }
+    /// From `now` on, boot ns, nothing counts, or what comes does again.
+    pub fn pause(&mut self, paused: bool, now: u64) {
+        self.changes.push((now, paused));
+    }
+
+    /// Forgets all that was before `now`, boot ns.
+    pub fn clear(&mut self, now: u64) {
+        self.rows.clear();
+        self.places.clear();
+        self.dropped = 0;
+        self.absent = 0;
+        self.cleared = now;
+    }
+
+    fn counts_at(&self, ts: u64) -> bool {
+        let last = self.changes.iter().rev().find(|(since, _)| *since <= ts);
+        ts >= self.cleared && last.is_some_and(|(_, paused)| !paused)
     }
 
     pub fn table(&self) -> Table {
@@ -51,7 +66,7 @@ impl Counts {
 
     /// Counts a record of that time, boot ns.
     pub fn add(&mut self, record: &Record, ts: u64) {
-        if self.paused {
+        if !self.counts_at(ts) {
             return;
         }
         let plans = std::mem::take(&mut self.plans);
@@ -158,13 +173,16 @@ mod tests {
     use crate::hist::filter::Bare;
     use crate::sink::samples;
 
+    fn plan(trigger: &str) -> Plan {
+        let trigger = Trigger::parse(trigger).unwrap();
+        Plan::resolve(&trigger, &format(PROCESS_EXIT).unwrap(), &Bare { cpus: 1 }).unwrap()
+    }
+
     /// The values of the one row that three processes make, of the first of which the CPU time
     /// is not known.
     fn values(trigger: &str) -> Vec<u64> {
-        let trigger = Trigger::parse(trigger).unwrap();
-        let plan =
-            Plan::resolve(&trigger, &format(PROCESS_EXIT).unwrap(), &Bare { cpus: 1 }).unwrap();
-        let mut counts = Counts::new(vec![plan.clone()]);
+        let plan = plan(trigger);
+        let mut counts = Counts::new(vec![plan.clone()], false);
         for cpu_ns in [None, Some(500), Some(300)] {
             let mut process = samples::process(samples::pid(7, 1), None, &["true"], 3);
             process.usage.cpu_ns = cpu_ns;
@@ -183,5 +201,26 @@ mod tests {
         let extremes = values("hist:keys=pid:vals=cpu_ns.min,cpu_ns.max");
         assert_eq!(extremes, [300, 500]);
         assert_eq!(values("hist:keys=pid:vals=cpu_ns,cpu_ns.avg"), [800, 400]);
+    }
+
+    #[test]
+    fn a_record_that_comes_late_is_judged_by_its_own_time() {
+        let process = samples::process(samples::pid(7, 1), None, &["true"], 3);
+        let record = Record::of(&process);
+        let mut counts = Counts::new(vec![plan("hist:keys=pid")], false);
+        counts.pause(true, 100);
+        counts.pause(false, 200);
+        for ts in [99, 100, 199, 200] {
+            counts.add(&record, ts);
+        }
+        assert_eq!(counts.table().hits, 2);
+        counts.clear(300);
+        for ts in [299, 300] {
+            counts.add(&record, ts);
+        }
+        assert_eq!(counts.table().hits, 1);
+        let mut counts = Counts::new(vec![plan("hist:keys=pid")], true);
+        counts.add(&record, 1);
+        assert_eq!(counts.table().hits, 0);
     }
 }

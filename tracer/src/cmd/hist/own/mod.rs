@@ -18,6 +18,7 @@ use crate::cmd::run::{PROC, Run, meta};
 use crate::hist::plan::Source as From;
 use crate::hist::{Plan, Table};
 use crate::model::Process;
+use crate::model::time::boot_ns;
 use crate::pipeline::Pipeline;
 use crate::sink::Sink;
 use crate::source::ebpf::{self, EbpfSource};
@@ -50,7 +51,8 @@ impl Own {
             let own: Vec<&Target> = of_table.filter(|t| t.format.is_own()).collect();
             own.iter().try_for_each(|t| possible(t))?;
             let plans: Vec<Plan> = own.iter().map(|t| t.plan.clone()).collect();
-            Ok((!plans.is_empty()).then(|| Counts::new(plans)))
+            let paused = own.first().is_some_and(|t| t.trigger.pause);
+            Ok((!plans.is_empty()).then(|| Counts::new(plans, paused)))
         };
         let counts = (0..targets.tables.len()).map(own);
         let counts: Shared = Arc::new(Mutex::new(counts.collect::<Result<_>>()?));
@@ -91,11 +93,20 @@ impl Own {
         Some(counts.get(table)?.as_ref()?.table())
     }
 
-    /// Pauses or goes on, as said, and clears if wanted.
-    pub fn act(&self, table: usize, paused: Option<bool>, clear: bool) {
+    /// Counts no more, or goes on.
+    pub fn pause(&self, table: usize, paused: bool) {
+        self.act(table, |counts, now| counts.pause(paused, now));
+    }
+
+    /// Empties a table.
+    pub fn clear(&self, table: usize) {
+        self.act(table, Counts::clear);
+    }
+
+    fn act(&self, table: usize, act: impl FnOnce(&mut Counts, u64)) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Some(counts)) = counts.get_mut(table) {
-            counts.act(paused, clear);
+            act(counts, boot_ns());
         }
     }
 
