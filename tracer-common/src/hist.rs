@@ -20,15 +20,15 @@ pub const MAX_LONG_PATTERNS: usize = 4;
 pub const TEXT: usize = 256;
 
 /// Frames of a stack: those that the kernel keeps (`HIST_STACKTRACE_DEPTH`, 16), and some for
-/// the innermost ones, which belong to the tracepoint itself.
-pub const STACK_DEPTH: usize = 20;
+/// the innermost ones: the tracepoint's own, and those that the kernel leaves out of its own stacks.
+pub const STACK_DEPTH: usize = 24;
 
 /// 64-bit words of the longest key: three stacks. In the kernel, which keeps fewer frames, it is one
 /// text and one stack, or three stacks, too (`HIST_KEY_SIZE_MAX`).
 pub const KEY_WORDS: usize = MAX_KEYS * STACK_DEPTH;
 
 /// Sizes of key for which there is a table, in words. A key takes the first that is large enough.
-pub const TABLE_WORDS: [usize; 10] = [1, 2, 3, 4, 6, 20, 32, 34, 52, KEY_WORDS];
+pub const TABLE_WORDS: [usize; 10] = [1, 2, 3, 4, 6, 24, 32, 34, 56, KEY_WORDS];
 
 /// Words of the longest key that is put together on the program's stack.
 pub const STACK_WORDS: usize = 6;

@@ -60,11 +60,11 @@ tables! {
     TABLE_3: 3
     TABLE_4: 4
     TABLE_6: 6
-    TABLE_20: 20
+    TABLE_24: 24
     TABLE_32: 32
     TABLE_34: 34
-    TABLE_52: 52
-    TABLE_60: 60
+    TABLE_56: 56
+    TABLE_72: 72
 }
 
 /// Counts the current event.
