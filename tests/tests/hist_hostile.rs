@@ -21,7 +21,7 @@ fn no_text_of_a_trigger_reaches_the_terminal_or_is_taken_for_another() {
     let deep = format!("hist:keys=comm if {}pid == 1", "(".repeat(3000));
     let closed = format!("hist:keys=comm if pid == 1{}", ")".repeat(3000));
     let nots = format!("hist:keys=comm if {}", "!".repeat(3000));
-    let many = format!("hist:keys=comm if pid == 1{}", " || pid == 2".repeat(30));
+    let many = format!("hist:keys=comm if pid == 1{}", " || pid == 2".repeat(200));
     let texts = [
         "",
         " ",

@@ -1,5 +1,6 @@
 //! `tracer hist` among others: several that run, several events at once, other users, and the command.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -49,8 +50,7 @@ fn of_several_that_run_one_is_named() {
     let path = copy.path().join("tracer");
     fs::copy(tracer(), &path).expect("a copy");
     open_to_all(copy.path());
-    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
-    let trace = trace.through(nobody).binary(path.into_os_string());
+    let trace = trace.through(nobody()).binary(path.into_os_string());
     let outcome = trace.options(["hist", "--show", "other"]).run();
     assert_eq!(outcome.code(), 125);
     assert!(outcome.stderr().contains("sudo"), "{}", outcome.stderr());
@@ -61,6 +61,12 @@ fn of_several_that_run_one_is_named() {
     for option in ["--json", "--watch=1", "--duration=1s", "-p1"] {
         run(["--show", option]).expect_code(125);
     }
+}
+
+/// Runs what follows as an ordinary user.
+fn nobody() -> [OsString; 4] {
+    let jail = fixture("jail").into_os_string();
+    [jail, "-u".into(), "65534".into(), "--".into()]
 }
 
 fn open_to_all(path: &Path) {
@@ -76,9 +82,8 @@ fn without_root_it_says_what_to_do() {
     let path = copy.path().join("tracer");
     fs::copy(tracer(), &path).expect("a copy");
     open_to_all(copy.path());
-    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
     for command in [&["--duration", "30s"][..], &["--", "true"]] {
-        let trace = Trace::bare().without_capture().through(nobody);
+        let trace = Trace::bare().without_capture().through(nobody());
         let trace = trace.binary(path.clone().into_os_string()).option("hist");
         let outcome = trace.options(ENDS).options(command.iter().copied()).run();
         assert_eq!(outcome.code(), 125);
