@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 use tracer_tests::beside::Beside;
-use tracer_tests::host::alone;
+use tracer_tests::host::{alone, scaled};
 use tracer_tests::{Capture, Record, Trace, fixture, require};
 
 type Id = (u64, u64);
@@ -96,6 +96,11 @@ impl Longer {
     }
 }
 
+/// `n` starts, fewer where each takes seconds.
+fn starts(n: u64) -> u64 {
+    scaled(2 * n).clamp(2, n)
+}
+
 fn seeding_under_load(times: u64, tolerance: u64, options: &[&str]) {
     let _alone = alone();
     let mut longer = Trace::record(["-a", "--ring-size", "64M"])
@@ -103,7 +108,7 @@ fn seeding_under_load(times: u64, tolerance: u64, options: &[&str]) {
         .start();
     longer.await_recording();
     let storm = Beside::storm();
-    let shorter: Vec<Capture> = (0..times)
+    let shorter: Vec<Capture> = (0..starts(times))
         .map(|_| {
             let trace = Trace::record(["-a", "--ring-size", "32M", "--max-events", "400"]);
             trace.options(options).run().expect_code(0).capture()
@@ -136,7 +141,7 @@ fn trees_are_found_while_they_grow() {
     longer.await_recording();
     let storm = Beside::storm();
     let root = storm.pid();
-    let shorter: Vec<Capture> = (0..10)
+    let shorter: Vec<Capture> = (0..starts(10))
         .map(|_| {
             Trace::record(["-p", &root.to_string(), "--max-events", "400"])
                 .run()

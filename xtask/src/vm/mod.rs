@@ -19,7 +19,7 @@ pub use guest::{Outcome, RECORD};
 use crate::{setup, summary::Summary, test};
 
 /// The suite takes minutes where the processor is emulated, and a busy machine multiplies them.
-const TIMEOUT_S: u64 = 1200;
+const TIMEOUT_S: u64 = 1800;
 
 /// Run the end-to-end tests, or a command, on other kernels in qemu
 ///
