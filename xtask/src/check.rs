@@ -4,10 +4,18 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use crate::{bpf_toolchain::BpfToolchain, licences, paths, process, setup};
+use crate::{
+    bpf_toolchain::BpfToolchain,
+    licences, paths, process,
+    setup::{self, Tool},
+};
 
-/// The release of cargo-deny that `cargo xtask ci --full` installs.
-const DENY_VERSION: &str = "0.20.2";
+/// `cargo xtask ci --full` installs it.
+const DENY: Tool = Tool {
+    name: "cargo-deny",
+    version: "0.20.2",
+    options: &[],
+};
 
 /// Check the format, the lints and the dependencies' licences
 ///
@@ -29,7 +37,7 @@ pub fn main() -> Result<()> {
         "warnings",
     ]))?;
     kernel_clippy(&toolchain)?;
-    match deny() {
+    match DENY.find() {
         Some(deny) => {
             process::run(cargo_deny(&deny).args(["check", "bans", "licenses", "sources"]))
         }
@@ -39,43 +47,13 @@ pub fn main() -> Result<()> {
 
 /// All of cargo-deny's checks; it is built into the cache first, which takes minutes.
 pub fn full_deny() -> Result<()> {
-    let deny = match deny() {
-        Some(deny) => deny,
-        None => {
-            let root = deny_root()?;
-            let mut install = process::cargo();
-            install
-                .args([
-                    "install",
-                    "cargo-deny",
-                    "--version",
-                    DENY_VERSION,
-                    "--locked",
-                    "--root",
-                ])
-                .arg(&root);
-            process::run(&mut install)?;
-            root.join("bin/cargo-deny")
-        }
-    };
+    let deny = DENY.get()?;
     process::run(cargo_deny(&deny).args(["check", "bans", "licenses", "sources"]))?;
     if let Err(error) = process::output(cargo_deny(&deny).args(["fetch", "db"])) {
         eprintln!("xtask: advisories skipped: their database cannot be fetched: {error:#}");
         return Ok(());
     }
     process::run(cargo_deny(&deny).args(["check", "advisories"]))
-}
-
-fn deny_root() -> Result<PathBuf> {
-    Ok(paths::cache()?.join("cargo-deny"))
-}
-
-fn deny() -> Option<PathBuf> {
-    let cached = deny_root().ok()?.join("bin/cargo-deny");
-    if cached.is_file() {
-        return Some(cached);
-    }
-    process::on_path("cargo-deny").then(|| PathBuf::from("cargo-deny"))
 }
 
 fn cargo_deny(program: &PathBuf) -> Command {

@@ -8,9 +8,13 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{build, paths, process};
+use crate::{build, paths, process, setup::Tool};
 
-const DEB_VERSION: &str = "3.8.0";
+const DEB: Tool = Tool {
+    name: "cargo-deb",
+    version: "3.8.0",
+    options: &["--no-default-features"],
+};
 /// Shells, and the files that their completions live in.
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "tracer"),
@@ -67,7 +71,7 @@ fn fresh(dir: &Path) -> Result<PathBuf> {
 pub fn deb() -> Result<PathBuf> {
     let dist = files()?;
     let out = fresh(&dist.join("deb"))?.join("tracer.deb");
-    let mut deb = Command::new(cargo_deb()?);
+    let mut deb = Command::new(DEB.get()?);
     deb.current_dir(paths::root())
         .args(["--package", "tracer", "--no-build", "--strip", "--output"])
         .arg(&out);
@@ -115,23 +119,4 @@ fn check(deb: &Path) -> Result<()> {
             .arg("--help"),
     )?;
     Ok(())
-}
-
-/// cargo-deb, built into the cache unless it is there.
-fn cargo_deb() -> Result<PathBuf> {
-    let root = paths::cache()?.join("cargo-deb");
-    let program = root.join("bin/cargo-deb");
-    if program.is_file() {
-        return Ok(program);
-    }
-    if process::on_path("cargo-deb") {
-        return Ok("cargo-deb".into());
-    }
-    let mut install = process::cargo();
-    install
-        .args(["install", "cargo-deb", "--version", DEB_VERSION])
-        .args(["--locked", "--no-default-features", "--root"])
-        .arg(&root);
-    process::run(&mut install)?;
-    Ok(program)
 }

@@ -2,16 +2,22 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
 };
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{bpf_toolchain, paths, process, setup};
+use crate::{
+    bpf_toolchain, paths, process,
+    setup::{self, Tool},
+};
 
-/// The release of cargo-fuzz that is installed.
-const VERSION: &str = "0.13.2";
+const FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    version: "0.13.2",
+    options: &[],
+};
 /// The compiler that it needs.
 const TOOLCHAIN: &str = "nightly";
 
@@ -67,7 +73,7 @@ pub fn missing() -> Option<String> {
 /// Runs the targets; fails with the first one that finds something.
 pub fn run(args: &Args) -> Result<()> {
     setup::for_build()?;
-    let cargo_fuzz = cargo_fuzz()?;
+    let cargo_fuzz = FUZZ.get()?;
     let all = targets()?;
     if let Some(unknown) = args.targets.iter().find(|t| !all.contains(t)) {
         bail!(
@@ -123,23 +129,4 @@ fn targets() -> Result<Vec<String>> {
         .collect();
     names.sort();
     Ok(names)
-}
-
-/// cargo-fuzz, built into the cache unless it is there.
-fn cargo_fuzz() -> Result<PathBuf> {
-    let root = paths::cache()?.join("cargo-fuzz");
-    let program = root.join("bin/cargo-fuzz");
-    if program.is_file() {
-        return Ok(program);
-    }
-    if process::on_path("cargo-fuzz") {
-        return Ok("cargo-fuzz".into());
-    }
-    let mut install = process::cargo();
-    install
-        .args(["install", "cargo-fuzz", "--version", VERSION])
-        .args(["--locked", "--root"])
-        .arg(&root);
-    process::run(&mut install)?;
-    Ok(program)
 }

@@ -5,12 +5,14 @@ mod debs;
 mod extras;
 mod linker;
 mod lock;
+mod tool;
 mod toolchain;
 pub mod vm;
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+pub use tool::Tool;
 
 use crate::bpf_toolchain::BpfToolchain;
 
