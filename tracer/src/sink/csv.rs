@@ -190,77 +190,76 @@ fn columns() -> impl Iterator<Item = &'static Column> {
 
 /// Writes a row when a process is complete.
 pub struct Csv {
-    /// `None` after the end.
-    csv: Option<csv::Writer<Output>>,
+    out: Output,
     cell: Cell,
 }
 
 impl Csv {
     pub fn new(out: Output) -> Self {
         Self {
-            csv: Some(csv::Writer::from_writer(out)),
+            out,
             cell: Cell::default(),
         }
     }
 
-    fn writer(&mut self) -> io::Result<(&mut csv::Writer<Output>, &mut Cell)> {
-        let ended = || io::Error::other("a row after the end");
-        Ok((self.csv.as_mut().ok_or_else(ended)?, &mut self.cell))
+    /// Appends what `fill` writes. Nothing stays in a buffer of the writer's own: the
+    /// output has to know how long it is.
+    fn append(
+        &mut self,
+        fill: impl FnOnce(&mut csv::Writer<&mut Vec<u8>>, &mut Cell) -> csv::Result<()>,
+    ) -> io::Result<()> {
+        let mut filled = Ok(());
+        self.out.append(|buf| {
+            let mut csv = csv::Writer::from_writer(buf);
+            filled = fill(&mut csv, &mut self.cell).and_then(|()| Ok(csv.flush()?));
+        })?;
+        Ok(filled?)
     }
-}
 
-fn lost_row(csv: &mut csv::Writer<Output>, end: &End) -> io::Result<()> {
-    if end.lost > 0 {
+    fn lost_row(&mut self, end: &End) -> io::Result<()> {
+        if end.lost == 0 {
+            return Ok(());
+        }
         let empty = columns().map(|_| String::new());
-        csv.write_record(empty.chain([end.lost.to_string()]))?;
+        self.append(|csv, _| csv.write_record(empty.chain([end.lost.to_string()])))
     }
-    Ok(())
 }
 
 impl Sink for Csv {
     fn begin(&mut self, _: &Meta) -> io::Result<()> {
-        let (csv, _) = self.writer()?;
         let names = columns().map(|(name, _)| *name);
-        Ok(csv.write_record(names.chain([LOST]))?)
+        self.append(|csv, _| csv.write_record(names.chain([LOST])))
     }
 
     fn process(&mut self, p: &Process) -> io::Result<()> {
-        let (csv, cell) = self.writer()?;
-        for (_, fill) in columns() {
-            cell.0.clear();
-            fill(cell, p);
-            csv.write_field(&cell.0)?;
-        }
-        csv.write_field("")?;
-        Ok(csv.write_record(None::<&[u8]>)?)
+        self.append(|csv, cell| {
+            for (_, fill) in columns() {
+                cell.0.clear();
+                fill(cell, p);
+                csv.write_field(&cell.0)?;
+            }
+            csv.write_field("")?;
+            csv.write_record(None::<&[u8]>)
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer()?.0.flush()
+        io::Write::flush(&mut self.out)
     }
 
     fn next_part(&mut self, end: &End, meta: &Meta) -> io::Result<()> {
-        let (csv, _) = self.writer()?;
-        lost_row(csv, end)?;
-        csv.flush()?;
-        if let Some(csv) = self.csv.take() {
-            let mut out = csv.into_inner().map_err(|e| e.into_error())?;
-            out.next_part()?;
-            self.csv = Some(csv::Writer::from_writer(out));
-        }
+        self.lost_row(end)?;
+        self.out.next_part()?;
         self.begin(meta)
     }
 
     fn end(&mut self, end: &End) -> io::Result<()> {
-        let Some(mut csv) = self.csv.take() else {
-            return Ok(());
-        };
-        lost_row(&mut csv, end)?;
-        csv.into_inner().map_err(|e| e.into_error())?.finish()
+        self.lost_row(end)?;
+        self.out.finish()
     }
 
     fn backlog(&self) -> usize {
-        self.csv.as_ref().map_or(0, |csv| csv.get_ref().backlog())
+        self.out.backlog()
     }
 }
 

@@ -180,12 +180,12 @@ pub fn build_parts(
         let ending = ending(path, encoding);
         Some(Series::new(path, &ending, unfinished, rotation.keep))
     };
-    let limits = |slack, plain| {
+    let limits = |reserve, plain| {
         let rotation = rotation?;
         Some(Limits {
             size: rotation.size,
             every: rotation.every,
-            slack,
+            reserve,
             plain,
         })
     };
@@ -209,8 +209,8 @@ pub fn build_parts(
     }
     let out = Output::open_parts(to, encoding.zstd, series(false), files.hold, size)?;
     let outputs = vec![out.status().clone()];
-    let slack = if encoding.zstd { 0 } else { out.slack() };
-    let limits = limits(slack, !encoding.zstd);
+    let reserve = if encoding.zstd { 0 } else { out.chunk() };
+    let limits = limits(reserve, !encoding.zstd);
     let sink: Box<dyn Sink> = match encoding.format {
         Format::Csv => Box::new(Csv::new(out)),
         Format::Text => Box::new(Tree::new(out, options)),
@@ -248,7 +248,9 @@ pub fn build_per_process(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sink::file_options::Rotation;
     use crate::sink::samples::{end, every_event, every_process, meta};
+    use crate::sink::series::Keep;
 
     fn of(path: &str) -> Result<Encoding, FormatError> {
         Encoding::from_path(Path::new(path), None)
@@ -337,6 +339,48 @@ mod tests {
             let (plain, packed) = (read(format!("t.{ending}")), read(format!("t.{ending}.zst")));
             assert!(!plain.is_empty());
             assert_eq!(zstd::decode_all(packed.as_slice()).expect("zstd"), plain);
+        }
+    }
+
+    /// However much has been handed over at what moment.
+    #[test]
+    fn no_part_is_longer_than_asked_for() {
+        const SIZE: u64 = 32 << 10;
+        let files = FileOptions {
+            rotation: Some(Rotation {
+                size: Some(SIZE),
+                every: None,
+                keep: Keep::All,
+            }),
+            ..FileOptions::default()
+        };
+        for ending in ["jsonl", "csv", "log"] {
+            for between_flushes in 1..40 {
+                let dir = tempfile::tempdir().expect("tempdir");
+                let path = dir.path().join("run").with_extension(ending);
+                let encoding = Encoding::from_path(&path, None).expect("known");
+                let to = Destination::File(path);
+                let options = SinkOptions::default();
+                let mut sink = build_parts(&to, encoding, options, &files).expect("open");
+                sink.begin(&meta()).expect("begin");
+                for round in 0..20 * between_flushes {
+                    for event in every_event() {
+                        sink.event(&event, None).expect("event");
+                    }
+                    for process in every_process() {
+                        sink.process(&process).expect("process");
+                    }
+                    if round % between_flushes == 0 {
+                        sink.flush().expect("flush");
+                    }
+                }
+                sink.end(&end()).expect("end");
+                for part in std::fs::read_dir(dir.path()).expect("read") {
+                    let part = part.expect("a part");
+                    let bytes = part.metadata().expect("there").len();
+                    assert!(bytes <= SIZE, "{:?}: {bytes}", part.path());
+                }
+            }
         }
     }
 

@@ -247,10 +247,10 @@ impl Output {
     pub fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         fill(&mut self.buf);
         if self.buf.len() >= self.chunk {
-            self.hand_over()
-        } else {
-            Ok(())
+            self.hand_over()?;
         }
+        self.feed.status().set_pending(self.buf.len());
+        Ok(())
     }
 
     /// Bytes that wait for the destination. Above a bound of its choice the
@@ -259,8 +259,8 @@ impl Output {
         self.buf.len() + self.feed.status().backlog()
     }
 
-    /// Bytes that may wait here, at most, before they count as waiting.
-    pub fn slack(&self) -> u64 {
+    /// Bytes that are handed over at a time, more or less.
+    pub fn chunk(&self) -> u64 {
         self.chunk as u64
     }
 
@@ -305,6 +305,7 @@ impl Write for Output {
             return Ok(());
         }
         let empty = self.feed.push(std::mem::take(&mut self.buf))?;
+        self.feed.status().set_pending(0);
         self.buf = empty.unwrap_or_else(|| Vec::with_capacity(self.chunk));
         Ok(())
     }

@@ -16,8 +16,8 @@ pub struct Limits {
     /// Bytes of a file.
     pub size: Option<u64>,
     pub every: Option<Duration>,
-    /// Bytes that may be on their way to the file without being seen.
-    pub slack: u64,
+    /// Bytes of it that are kept free for its last record and its end.
+    pub reserve: u64,
     /// What is handed over has the size that it will have in the file.
     pub plain: bool,
 }
@@ -80,7 +80,7 @@ impl Parts {
     fn is_full(&self) -> bool {
         let Some(Limits {
             size: Some(size),
-            slack,
+            reserve,
             plain,
             ..
         }) = self.limits
@@ -89,13 +89,13 @@ impl Parts {
         };
         let bytes = |output: &Status| match (plain, output.part()) {
             // What has not come to the file yet counts too; what was dropped does not.
-            (true, _) => output.taken(),
+            (true, _) => output.filled(),
             (false, (part, bytes)) if part == self.part => bytes,
             // It is still at an older one.
             (false, _) => 0,
         };
         let bytes: u64 = self.outputs.iter().map(|o| bytes(o)).sum();
-        bytes.saturating_add(slack) >= size
+        bytes.saturating_add(reserve) >= size
     }
 
     fn recorded(&mut self) -> io::Result<()> {
@@ -232,7 +232,7 @@ mod tests {
         let limits = Limits {
             size: Some(100),
             every: None,
-            slack: 0,
+            reserve: 0,
             plain: true,
         };
         let outputs = vec![Arc::clone(&queue.status)];

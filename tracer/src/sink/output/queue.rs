@@ -46,6 +46,8 @@ pub struct Status {
     waiting: AtomicUsize,
     /// Bytes taken since the last mark between parts.
     taken: AtomicU64,
+    /// Bytes of whole records that have not been handed over yet.
+    pending: AtomicUsize,
     written: AtomicU64,
     part: AtomicU64,
     part_bytes: AtomicU64,
@@ -78,9 +80,13 @@ impl Status {
         self.waiting.load(Relaxed)
     }
 
-    /// Bytes that were taken for the part that is being filled.
-    pub fn taken(&self) -> u64 {
-        self.taken.load(Relaxed)
+    /// Bytes of the part that is being filled, on their way to the file or there.
+    pub fn filled(&self) -> u64 {
+        self.taken.load(Relaxed) + self.pending.load(Relaxed) as u64
+    }
+
+    pub(super) fn set_pending(&self, bytes: usize) {
+        self.pending.store(bytes, Relaxed);
     }
 
     /// Bytes written to all files.
