@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -168,6 +168,16 @@ impl Trace {
             .stdin(Stdio::null())
             .stdout(file(STDOUT))
             .stderr(file(STDERR));
+        // Under nohup, or behind a shell's `&`, the test itself ignores some.
+        // SAFETY: signal may be called between fork and exec, and fails for no such signal.
+        unsafe {
+            command.pre_exec(|| {
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                Ok(())
+            });
+        }
         for change in self.setup {
             change(&mut command);
         }

@@ -200,7 +200,8 @@ fn a_full_table_drops_exactly_what_did_not_fit() {
 #[test]
 fn a_reader_that_leaves_ends_it() {
     require!(bpf);
-    let options = ["--watch", "0.05", "--duration", "60s"];
+    // Nothing else would end it.
+    let options = ["--watch", "0.05"];
     for form in ["--json", "--csv", "--plot"] {
         let mut child = Command::new(tracer())
             .arg("hist")
@@ -214,10 +215,7 @@ fn a_reader_that_leaves_ends_it() {
         let mut some = [0; 1];
         out.read_exact(&mut some).expect("a table");
         drop(out);
-        // Long before its time.
-        let begin = std::time::Instant::now();
         assert_eq!(child.wait().expect("it ends").code(), Some(0), "{form}");
-        assert!(begin.elapsed().as_secs() < 50);
     }
 }
 

@@ -194,13 +194,15 @@ fn a_collector_hands_on_each_process_though_it_is_down_for_ten_seconds() {
     arrives(&mut running, 200);
     rotel.stop();
     let down = Instant::now();
+    let mut worked = 0;
     while down.elapsed() < Duration::from_secs(10) {
         work(50);
+        worked += 50;
         sleep(Duration::from_millis(500));
     }
     let before = receiver.spans().len();
     let rotel = Rotel::start(&running, address, &receiver);
-    arrives(&mut running, before + 500);
+    arrives(&mut running, before + worked);
     work(100);
     running.signal(libc::SIGINT);
     let outcome = running.finish().expect_code(0);
