@@ -20,6 +20,14 @@ pub fn fixture(name: &str) -> PathBuf {
     path
 }
 
+/// Copies a program that is to be run, by a process of its own: while a test has a file
+/// open for writing, what another thread forks has it too until its exec, and the program
+/// would be busy (ETXTBSY).
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status();
+    assert!(copied.expect("cp runs").success(), "{}", to.display());
+}
+
 /// Directory of the compiled workloads.
 pub fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -67,8 +75,7 @@ pub fn build(out: &Path) -> Result<()> {
         if kind == "c" {
             compile(&source, &fresh)?;
         } else {
-            fs::copy(&source, &fresh)
-                .with_context(|| format!("cannot copy {}", source.display()))?;
+            copy_program(&source, &fresh);
         }
         fs::rename(&fresh, &target)
             .with_context(|| format!("cannot write {}", target.display()))?;

@@ -30,7 +30,7 @@ pub mod tree;
 pub mod truth;
 
 pub use capture::{Capture, Record};
-pub use fixtures::fixture;
+pub use fixtures::{copy_program, fixture};
 pub use run::{Outcome, Trace};
 pub use truth::Truth;
 

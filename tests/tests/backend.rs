@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use tracer_tests::host::{bpf, find_program, scaled};
-use tracer_tests::{Outcome, Record, Trace, Truth, fixture, require};
+use tracer_tests::{Outcome, Record, Trace, Truth, copy_program, fixture, require};
 
 const NOBODY: u32 = 65534;
 
@@ -24,9 +24,9 @@ impl Place {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("our own");
         chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
         let place = Self { dir };
-        fs::copy(tracer_tests::host::tracer(), place.path("tracer")).expect("a copy");
+        copy_program(&tracer_tests::host::tracer(), &place.path("tracer"));
         for name in ["jail", "tiny", "execstorm", "suid", "nospawn", "forkstorm"] {
-            fs::copy(fixture(name), place.path(name)).expect("a copy");
+            copy_program(&fixture(name), &place.path(name));
         }
         place
     }
@@ -322,7 +322,8 @@ fn a_setuid_program_of_an_ordinary_user_is_named() {
 fn a_command_that_cannot_run_is_told_alike_by_each_source() {
     require!(root);
     let place = Place::new();
-    fs::write(place.path("script"), "#!/no/such/interpreter\n").expect("our own");
+    fs::write(place.path("text"), "#!/no/such/interpreter\n").expect("our own");
+    copy_program(&place.path("text"), &place.path("script"));
     fs::set_permissions(place.path("script"), fs::Permissions::from_mode(0o755)).expect("our own");
     for backend in ["ptrace", "auto"] {
         let outcome = place.run(&[], backend, &["script"]).run().expect_code(127);

@@ -9,7 +9,7 @@ use tracer_tests::host::{find_program, scaled};
 use tracer_tests::knows::{Answer, answer};
 use tracer_tests::run::send;
 use tracer_tests::truth::number_after;
-use tracer_tests::{Record, Trace, fixture, require};
+use tracer_tests::{Record, Trace, copy_program, fixture, require};
 
 fn tiny() -> OsString {
     fixture("tiny").into_os_string()
@@ -364,7 +364,7 @@ fn a_setuid_program_keeps_its_privileges_and_is_traced() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("our own directory");
     let [suid, jail] = ["suid", "jail"].map(|name| {
         let copy = dir.path().join(name);
-        fs::copy(fixture(name), &copy).expect("a copy");
+        copy_program(&fixture(name), &copy);
         copy
     });
     fs::set_permissions(&suid, fs::Permissions::from_mode(0o4755)).expect("our own file");

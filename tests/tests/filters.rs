@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use tracer_tests::cgroup::Cgroup;
 use tracer_tests::host::scaled;
-use tracer_tests::{Capture, Record, Trace, fixture, require};
+use tracer_tests::{Capture, Record, Trace, copy_program, fixture, require};
 
 fn comms(capture: &Capture) -> BTreeSet<String> {
     capture
@@ -110,7 +110,7 @@ fn uid_filter_keeps_a_users_processes() {
     .expect("our own");
     let [jail, tiny] = ["jail", "tiny"].map(|name| {
         let copy = dir.path().join(name);
-        std::fs::copy(fixture(name), &copy).expect("a copy");
+        copy_program(&fixture(name), &copy);
         copy.display().to_string()
     });
     let script = format!("{tiny}; {jail} -u 65534 -- {tiny} a; {tiny} b c; true");

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, hist, run, socket};
 use tracer_tests::host::alone;
-use tracer_tests::{Trace, fixture, require};
+use tracer_tests::{Trace, copy_program, fixture, require};
 
 #[test]
 fn outputs_have_the_form_of_their_ending() {
@@ -100,7 +100,7 @@ fn told_to_pause(backend: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     let name = format!("tiny-{}", std::process::id());
     let program = dir.path().join(&name);
-    fs::copy(fixture("tiny"), &program).expect("a copy");
+    copy_program(&fixture("tiny"), &program);
     let tiny = |n: u32| {
         for _ in 0..n {
             let end = Command::new(&program).status();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tracer_tests::hist::{closes, has_triggers, hist, json, rows};
 use tracer_tests::host::skipped;
-use tracer_tests::{Trace, fixture, require};
+use tracer_tests::{Trace, copy_program, fixture, require};
 
 fn hits(filter: &str) -> Option<u64> {
     let outcome = closes(&format!("hist:keys=fd if {filter}")).expect_code(0);
@@ -87,7 +87,7 @@ fn deep(dir: &Path) -> PathBuf {
     let dir = dir.join("d".repeat(90)).join("e".repeat(90));
     std::fs::create_dir_all(&dir).expect("a directory");
     let program = dir.join("program");
-    std::fs::copy(fixture("hammer"), &program).expect("a copy");
+    copy_program(&fixture("hammer"), &program);
     program
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tracer_tests::hist::{ENDS, await_counting, count_of, counting, hist, run, socket, tables};
 use tracer_tests::host::{alone, tracer};
-use tracer_tests::{Trace, fixture, require};
+use tracer_tests::{Trace, copy_program, fixture, require};
 
 #[test]
 fn of_several_that_run_one_is_named() {
@@ -48,7 +48,7 @@ fn of_several_that_run_one_is_named() {
     let trace = Trace::bare().without_capture();
     let copy = tempfile::tempdir().expect("a directory");
     let path = copy.path().join("tracer");
-    fs::copy(tracer(), &path).expect("a copy");
+    copy_program(&tracer(), &path);
     open_to_all(copy.path());
     let trace = trace.through(nobody()).binary(path.into_os_string());
     let outcome = trace.options(["hist", "--show", "other"]).run();
@@ -80,7 +80,7 @@ fn without_root_it_says_what_to_do() {
     require!(bpf);
     let copy = tempfile::tempdir().expect("a directory");
     let path = copy.path().join("tracer");
-    fs::copy(tracer(), &path).expect("a copy");
+    copy_program(&tracer(), &path);
     open_to_all(copy.path());
     for command in [&["--duration", "30s"][..], &["--", "true"]] {
         let trace = Trace::bare().without_capture().through(nobody());

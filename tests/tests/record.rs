@@ -8,7 +8,7 @@ use std::process::Command;
 use tracer_tests::beside::{Beside, child_of};
 use tracer_tests::cgroup::Cgroup;
 use tracer_tests::host::{alone, in_vm, skipped};
-use tracer_tests::{Capture, Record, Trace, fixture, require};
+use tracer_tests::{Capture, Record, Trace, copy_program, fixture, require};
 
 #[test]
 fn a_signal_ends_it_well() {
@@ -228,7 +228,7 @@ fn a_helper_of_the_kernel_is_marked() {
     let pattern = Path::new("/proc/sys/kernel/core_pattern");
     let before = fs::read(pattern).expect("it is there");
     let helper = Path::new("/tmp/core-helper");
-    fs::copy(fixture("tiny"), helper).expect("a copy");
+    copy_program(&fixture("tiny"), helper);
     fs::write(pattern, format!("|{} %p", helper.display())).expect("root may");
     let mut running = Trace::record(["-a"]).start();
     running.await_recording();

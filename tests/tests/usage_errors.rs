@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tracer_tests::{Outcome, Trace, fixture, require};
+use tracer_tests::{Outcome, Trace, copy_program, fixture, require};
 
 /// A command that would leave a file behind had it been started.
 struct Witness {
@@ -183,7 +183,7 @@ fn a_timeout_that_is_none() {
 fn for_everybody(dir: &Path) -> (OsString, OsString) {
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);
-        fs::copy(from, &to).expect("a copy");
+        copy_program(from, &to);
         to.into_os_string()
     };
     (

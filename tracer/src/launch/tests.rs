@@ -21,8 +21,12 @@ fn code(list: &[&str]) -> u8 {
 }
 
 fn file(dir: &Path, name: &str, mode: u32, text: &str) -> String {
-    let path = dir.join(name);
-    fs::write(&path, text).unwrap();
+    let (draft, path) = (dir.join("draft"), dir.join(name));
+    fs::write(&draft, text).unwrap();
+    // By another process: what other tests fork meanwhile has the files that are open
+    // for writing here, and the script would be busy.
+    let copied = process::Command::new("cp").args([&draft, &path]).status();
+    assert!(copied.unwrap().success());
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
 }

@@ -206,7 +206,14 @@ fn wait_all_waits_and_tells_of_the_new_parent() {
 fn a_script_is_named_not_its_interpreter() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("s p");
-    std::fs::write(&script, "#!/bin/sh -e\nexit 2\n").unwrap();
+    let draft = dir.path().join("draft");
+    std::fs::write(&draft, "#!/bin/sh -e\nexit 2\n").unwrap();
+    // By another process: what other tests fork meanwhile has the files that are open
+    // for writing here, and the script would be busy.
+    let copied = std::process::Command::new("cp")
+        .args([&draft, &script])
+        .status();
+    assert!(copied.unwrap().success());
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, mode).unwrap();
     let name = script.to_str().unwrap();
