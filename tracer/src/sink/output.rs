@@ -29,6 +29,8 @@ use crate::sys::signals;
 /// Bytes that are handed to the thread at a time: each costs two switches
 /// between threads.
 const CHUNK: usize = 256 * 1024;
+/// Room for the record that makes a chunk full.
+const SLACK: usize = 16 * 1024;
 /// Default of `--hold`, bytes: what may wait in memory while a file system is full.
 pub const HOLD: usize = 64 << 20;
 
@@ -237,7 +239,7 @@ impl Output {
             false => Feed::start(status, Plain, place, series, name),
         };
         Ok(Self {
-            buf: Vec::with_capacity(chunk),
+            buf: Vec::with_capacity(chunk + SLACK),
             chunk,
             feed: feed?,
         })
@@ -306,7 +308,7 @@ impl Write for Output {
         }
         let empty = self.feed.push(std::mem::take(&mut self.buf))?;
         self.feed.status().set_pending(0);
-        self.buf = empty.unwrap_or_else(|| Vec::with_capacity(self.chunk));
+        self.buf = empty.unwrap_or_else(|| Vec::with_capacity(self.chunk + SLACK));
         Ok(())
     }
 }

@@ -19,6 +19,11 @@ use std::time::{Duration, Instant};
 /// Above this the producer waits: the last resort of a caller that does not
 /// look at the backlog, and the rule when a long tree is written at the end.
 const LIMIT: usize = 64 * 1024 * 1024;
+/// Above this the producer lets the thread take its turn: chunks that come back are filled
+/// again while a cache still has them, where new ones are memory that has to be cleared.
+const AHEAD: usize = 512 * 1024;
+/// But no longer, where the destination is slow: other outputs wait meanwhile.
+const TURN: Duration = Duration::from_millis(2);
 /// Empty chunks kept for reuse.
 const SPARE: usize = 8;
 
@@ -202,16 +207,21 @@ impl<C: Chunk> Queue<C> {
         if state.quiet {
             return Ok(chunk.emptied());
         }
-        while state.bytes > LIMIT
-            && state.failed.is_none()
-            && !state.quiet
-            && !status.stalled.load(Relaxed)
-        {
-            state = self
-                .room
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let is_above = |state: &State<C>, limit| {
+            state.bytes > limit
+                && state.failed.is_none()
+                && !state.quiet
+                && !status.stalled.load(Relaxed)
+        };
+        state = self
+            .room
+            .wait_timeout_while(state, TURN, |state| is_above(state, AHEAD))
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        state = self
+            .room
+            .wait_while(state, |state| is_above(state, LIMIT))
+            .unwrap_or_else(PoisonError::into_inner);
         let is_full = status.stalled.load(Relaxed)
             && state.bytes.saturating_add(chunk.bytes()) > status.hold.load(Relaxed);
         if is_full || status.gap.load(Relaxed) > 0 {
