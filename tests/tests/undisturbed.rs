@@ -148,6 +148,37 @@ fn exit_statuses_are_those_of_the_command() {
     }
 }
 
+/// Who ignores SIGCHLD has the kernel reap its children, and would not learn of
+/// their ends; that is inherited over exec.
+#[test]
+fn who_ignores_children_is_told_of_the_commands_end() {
+    require!(source);
+    let ignoring = |trace: Trace| {
+        trace.setup(|c| {
+            // SAFETY: signal is async-signal-safe.
+            unsafe {
+                c.pre_exec(|| {
+                    libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                    Ok(())
+                });
+            }
+        })
+    };
+    let outcome = ignoring(Trace::shell("grep SigIgn: /proc/self/status; exit 3"))
+        .run()
+        .expect_code(3);
+    let outcome_text = outcome.stdout();
+    let ignored = outcome_text.trim().rsplit('\t').next().unwrap_or_default();
+    let ignored = u64::from_str_radix(ignored, 16).expect("a set of signals");
+    let bit = 1 << (libc::SIGCHLD - 1);
+    assert_eq!(ignored & bit, bit, "the command ignores it, too");
+    let trace = ignoring(Trace::command("sleep", ["600"]));
+    trace
+        .options(["--timeout", "100ms"])
+        .run()
+        .expect_code(124);
+}
+
 #[test]
 fn what_cannot_be_run_is_126_or_127() {
     require!(source);

@@ -9,7 +9,7 @@ use tracer::sys::signals;
 
 fn main() -> ExitCode {
     return_large_memory();
-    signals::outlive_file_size_limit();
+    signals::set_own_actions();
     let invocation = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(stop) => {

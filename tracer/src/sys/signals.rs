@@ -87,14 +87,19 @@ pub(crate) fn was_closed(fd: c_int) -> bool {
     (0..3).contains(&fd) && CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0
 }
 
-/// From now on a file that grows beyond the limit (`ulimit -f`) is an error of
-/// its write, to be reported as a full disk is, and not tracer's death. The
-/// command gets the signal's disposition back as it was.
-pub fn outlive_file_size_limit() {
-    let mut ignore: Action = [0; 8];
-    ignore[0] = libc::SIG_IGN;
-    // It takes a number that exists and a valid action: it does not fail.
-    sigaction(libc::SIGXFSZ, Some(&ignore), None);
+/// What tracer itself needs, whatever it was started with; the command gets the
+/// dispositions back as they were.
+///
+/// - A file that grows beyond the limit (`ulimit -f`) is an error of its write, to
+///   be reported as a full disk is, and not tracer's death.
+/// - Where SIGCHLD is ignored, the kernel reaps children at once: nobody could be
+///   told how the command ended.
+pub fn set_own_actions() {
+    let mut action: Action = [0; 8];
+    // They take numbers that exist and valid actions: they do not fail.
+    sigaction(libc::SIGCHLD, Some(&action), None);
+    action[0] = libc::SIG_IGN;
+    sigaction(libc::SIGXFSZ, Some(&action), None);
 }
 
 /// Gives `signals` their default actions back, but for those that were ignored
