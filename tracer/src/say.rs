@@ -38,6 +38,9 @@ mod tests {
 
     #[test]
     fn a_terminal_obeys_no_message() {
-        assert_eq!(harmless("tracer: a\x1b[31m: é\n  b"), "tracer: a\\x1b[31m: é\n  b");
+        assert_eq!(
+            harmless("tracer: a\x1b[31m: é\n  b"),
+            "tracer: a\\x1b[31m: é\n  b"
+        );
     }
 }
