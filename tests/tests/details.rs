@@ -209,6 +209,33 @@ fn identity_of_the_program() {
     }
 }
 
+/// A directory that was removed while somebody stands in it is shown as the kernel
+/// shows it, which readlink(1) tells of itself.
+#[test]
+fn a_working_directory_that_was_removed() {
+    require!(knows_ends);
+    let dir = tempfile::tempdir().expect("a directory");
+    for deep in ["a", "a/b/c/d/e/f/g/h/i"] {
+        let script = format!(
+            "mkdir -p {deep}; cd {deep}; readlink /proc/self/cwd; rmdir \"$PWD\"; readlink /proc/self/cwd; cd /; readlink /proc/self/cwd"
+        );
+        let outcome = Trace::shell(&script)
+            .in_dir(dir.path())
+            .run()
+            .expect_code(0);
+        let capture = outcome.capture();
+        let places: Vec<_> = capture
+            .of("exec")
+            .filter(|e| e.list("argv").first().is_some_and(|a| a == b"readlink"))
+            .map(|e| String::from_utf8_lossy(&e.bytes("cwd")).into_owned())
+            .collect();
+        let stdout = outcome.stdout();
+        let truth: Vec<_> = stdout.lines().collect();
+        assert!(truth[1].ends_with(" (deleted)"), "{truth:?}");
+        assert_eq!(places, truth);
+    }
+}
+
 #[test]
 fn the_oom_killer_is_named() {
     require!(ebpf_is_tested);

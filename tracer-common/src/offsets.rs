@@ -107,6 +107,7 @@ offsets! {
     fs_root_dentry = "fs_struct" . "root.dentry", optional;
     dentry_parent = "dentry" . "d_parent", optional;
     dentry_name = "dentry" . "d_name.name", optional;
+    dentry_hashed = "dentry" . "d_hash.pprev", optional;
     mount_mnt = "mount" . "mnt", optional;
     mount_parent = "mount" . "mnt_parent", optional;
     mount_mountpoint = "mount" . "mnt_mountpoint", optional;

@@ -72,6 +72,8 @@ pub mod flags {
     pub const ROOT: u8 = 32;
     /// GONE: it left the filters at an exec and goes on unseen.
     pub const LEFT: u8 = 64;
+    /// EXEC: the working directory was removed.
+    pub const CWD_DELETED: u8 = 64;
     /// SIGNAL: the kernel is the sender.
     pub const BY_KERNEL: u8 = 128;
 }

@@ -130,11 +130,17 @@ impl Pending {
     fn first(&mut self, filename: u16, cwd: u16, body: &[u8], paths: &mut Paths) -> Option<()> {
         let (filename, body) = body.split_at_checked(usize::from(filename))?;
         let (cwd, argv) = body.split_at_checked(usize::from(cwd))?;
-        let cut = self.record.h.flags & flags::CWD_CUT != 0;
-        let cwd = if cut {
-            path(cwd, cut)
+        let has = |flag| self.record.h.flags & flag != 0;
+        let cwd = if has(flags::CWD_CUT) {
+            path(cwd, true)
         } else {
             paths.directories.get(cwd)
+        };
+        let cwd = if has(flags::CWD_DELETED) {
+            // As d_path() in the kernel marks it, and so /proc.
+            [cwd.as_slice(), b" (deleted)"].concat().into()
+        } else {
+            cwd
         };
         self.first = Some((paths.files.get(filename), cwd));
         self.argv.add(0, argv);

@@ -55,11 +55,16 @@ pub(super) unsafe fn append(s: *mut Scratch, task: Task) {
         (*s).top = load(vfsmnt, offset!(vfsmount_root));
         // Most directories are near the root and on its file system. Here the
         // verifier still knows the types, and each step up is a plain load.
-        for _ in 0..CWD_NEAR {
+        for step in 0..CWD_NEAR {
             if is_root(s, dentry as usize) {
                 return;
             }
             let up: *const u8 = load(dentry, offset!(dentry_parent));
+            // d_unlinked(): no longer hashed, as the root of a file system never is.
+            let hashed = offset!(dentry_hashed);
+            if step == 0 && hashed != NONE && up != dentry && load::<usize>(dentry, hashed) == 0 {
+                (*s).flags |= flags::CWD_DELETED;
+            }
             if dentry as usize == (*s).top
                 || up == dentry
                 || !append_name(s, load(dentry, offset!(dentry_name)))
