@@ -24,6 +24,9 @@ const PARENT: &str =
 const CODE: &str =
     "threads that ended while their process did: ptrace is told the code of the process";
 
+/// A path in another root directory.
+const ROOT: &str = "working directories of processes with another root directory (chroot): ptrace shows them as they are in tracer's";
+
 /// Why records are on one side only.
 pub struct Absence<'a> {
     /// The side that has them, and the one that does not.
@@ -188,6 +191,9 @@ impl Opinion<'_> {
                 {
                     return Some(CODE);
                 }
+                (Kind::Exec | Kind::Process, "cwd") if is_below(value, other.get("cwd")) => {
+                    return Some(ROOT);
+                }
                 _ => {}
             }
         }
@@ -244,6 +250,20 @@ pub fn code(record: &Map<String, Value>) -> [Value; 2] {
 fn is_orphan(record: &Map<String, Value>) -> bool {
     let [now, first] = ["ppid", "orig_ppid"].map(|m| record.get(m));
     now.is_some() && first.is_some() && now != first
+}
+
+/// Whether `path` is `inner` within a directory.
+fn is_below(path: &Value, inner: Option<&Value>) -> bool {
+    let inner = inner.and_then(Value::as_str);
+    let (Some(path), Some(inner)) = (path.as_str(), inner) else {
+        return false;
+    };
+    let root = if inner == "/" {
+        Some(path)
+    } else {
+        path.strip_suffix(inner)
+    };
+    inner.starts_with('/') && root.is_some_and(|r| r.starts_with('/'))
 }
 
 /// Whether a name is what exec makes of the record's file name.

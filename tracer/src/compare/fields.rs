@@ -160,6 +160,10 @@ fn is_cut_of(
         (true, true) => (y, x),
     };
     match (short, long) {
+        // What is cut of a working directory is its upper end.
+        (Value::String(short), Value::String(long)) if name == "cwd" => {
+            long.ends_with(short.as_str())
+        }
         (Value::String(short), Value::String(long)) => long.starts_with(short.as_str()),
         (Value::Array(short), Value::Array(long)) => {
             let Some((last, before)) = short.split_last() else {

@@ -89,9 +89,14 @@ pub fn compare(a: Side, mut b: Side, tolerance: u64) -> Comparison {
     work.order(&rows);
     let tree = work.tree();
     work.differences.sort_by_key(|d| d.row);
-    if !copies && !rows.is_empty() && work.kinds.values().all(|c| c.matched == 0) {
-        notes.push(strangers(&a, &b));
-    }
+    let nothing = !rows.is_empty() && work.kinds.values().all(|c| c.matched == 0);
+    // Each explains all that it does not share, and so would be equal to any other.
+    let strangers = if copies {
+        None
+    } else {
+        strangers(&a, &b, nothing)
+    };
+    notes.extend(strangers.map(str::to_owned));
     let Work {
         kinds,
         explained,
@@ -102,7 +107,8 @@ pub fn compare(a: Side, mut b: Side, tolerance: u64) -> Comparison {
     for disagreement in differences.iter().flat_map(|d| &d.members) {
         *members.entry(disagreement.member.clone()).or_default() += 1;
     }
-    let verdict = if differences.iter().any(|d| !d.lost) || !tree.equal {
+    let differ = differences.iter().any(|d| !d.lost) || !tree.equal;
+    let verdict = if differ || strangers.is_some() {
         Verdict::Different
     } else if differences.is_empty() && kinds.values().all(|c| c.lost == 0) {
         Verdict::Equal
@@ -145,17 +151,18 @@ fn are_copies(a: &Side, b: &Side) -> bool {
     equal >= 4
 }
 
-fn strangers(a: &Side, b: &Side) -> String {
+/// Why the two cannot be recordings of one run; `nothing`: they share no record.
+fn strangers(a: &Side, b: &Side, nothing: bool) -> Option<&'static str> {
     let boot = |side: &Side| side.meta.as_ref().and_then(|m| m.get("boot_id")).cloned();
     match (boot(a), boot(b)) {
-        (Some(x), Some(y)) if x != y => {
+        (Some(x), Some(y)) if x != y => Some(
             "the two were recorded on different machines, or after different boots: nothing can be \
-             the same process"
-                .to_owned()
-        }
-        _ => "no record of one side is on the other: these are two different runs. To compare two \
-              sources over one run: tracer compare -- CMD"
-            .to_owned(),
+             the same process",
+        ),
+        _ => nothing.then_some(
+            "no record of one side is on the other: these are two different runs. To compare two \
+             sources over one run: tracer compare -- CMD",
+        ),
     }
 }
 

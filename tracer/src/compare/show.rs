@@ -281,6 +281,9 @@ fn verdict(report: &Report) -> String {
             let lost: u64 = report.kinds.values().map(|c| c.lost).sum();
             format!("equal but for {lost} lost records; a larger buffer (--ring-size) loses fewer")
         }
+        Verdict::Different if count == 0 && report.tree.equal => {
+            "different: not the same run".to_owned()
+        }
         Verdict::Different if count == 0 => "different: another tree".to_owned(),
         Verdict::Different if count == 1 => "different: 1 difference".to_owned(),
         Verdict::Different => format!("different: {count} differences"),

@@ -360,6 +360,61 @@ fn text_of_the_whole_machine_against_one_command() {
     );
 }
 
+/// Where the command's program had a working directory, as each side says.
+fn with_cwd(lines: Vec<String>, cwd: &str) -> Vec<String> {
+    let member = format!(r#""filename":"/bin/sh","cwd":{cwd},"#);
+    let lines = lines.into_iter();
+    lines
+        .map(|l| l.replace(r#""filename":"/bin/sh","#, &member))
+        .collect()
+}
+
+#[test]
+fn working_directories_as_two_sources_show_them() {
+    let verdict = |a: &str, b: &str| {
+        let report = report(&with_cwd(run(1), a), &with_cwd(other(1), b));
+        (report.verdict, report.explained.values().sum::<u64>())
+    };
+    let equal = |explained| (Verdict::Equal, explained);
+    // In a root directory of its own, seen from there and from outside.
+    assert_eq!(verdict(r#""/""#, r#""/srv/root""#), equal(1));
+    assert_eq!(verdict(r#""/bin""#, r#""/srv/root/bin""#), equal(1));
+    for (a, b) in [
+        (r#""/srv/root/bin""#, r#""/bin""#),
+        (r#""/bin""#, r#""/srv/root/sbin""#),
+    ] {
+        assert_eq!(verdict(a, b).0, Verdict::Different, "{a} {b}");
+    }
+    // Too deep to be walked up to its root.
+    let cut = r#""c/d","cwd_state":"truncated""#;
+    assert_eq!(verdict(cut, r#""/a/b/c/d""#), equal(0));
+    assert_eq!(verdict(cut, r#""/c/d/e""#).0, Verdict::Different);
+}
+
+/// Whatever explains each record that is on one side only.
+#[test]
+fn two_runs_that_share_nothing_are_not_equal() {
+    let far: Vec<String> = other(3)
+        .iter()
+        .map(|l| {
+            l.replace(r#"pid":1"#, r#"pid":61"#)
+                .replace(r#"tid":1"#, r#"tid":61"#)
+                .replace(r#""ts":"#, r#""ts":99"#)
+        })
+        .collect();
+    let report = report(&run(3), &far);
+    assert!(report.differences.is_empty(), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::Different, "{report:#?}");
+    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    let other_boot: Vec<String> = other(3)
+        .iter()
+        .map(|l| l.replace(r#""boot_id":"x""#, r#""boot_id":"y""#))
+        .collect();
+    let report = super::tests::report(&run(3), &other_boot);
+    assert_eq!(report.verdict, Verdict::Different);
+    assert!(report.notes[0].contains("different boots"));
+}
+
 #[test]
 fn a_file_of_neither_kind_is_an_error_that_says_what_was_expected() {
     let dir = tempfile::tempdir().unwrap();
