@@ -1,6 +1,7 @@
 //! What records say where more than the usual is asked for, and of namespaces and ids.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
 use tracer_tests::cgroup::Cgroup;
 use tracer_tests::truth::number_after;
 use tracer_tests::{Record, Trace, fixture, require};
@@ -210,15 +211,15 @@ fn identity_of_the_program() {
 }
 
 /// A directory that was removed while somebody stands in it is shown as the kernel
-/// shows it, which readlink(1) tells of itself.
+/// shows it in /proc.
 #[test]
 fn a_working_directory_that_was_removed() {
     require!(knows_ends);
     let dir = tempfile::tempdir().expect("a directory");
+    let look = format!("readlink /proc/self/cwd; {}", fixture("tiny").display());
     for deep in ["a", "a/b/c/d/e/f/g/h/i"] {
-        let script = format!(
-            "mkdir -p {deep}; cd {deep}; readlink /proc/self/cwd; rmdir \"$PWD\"; readlink /proc/self/cwd; cd /; readlink /proc/self/cwd"
-        );
+        let script =
+            format!("mkdir -p {deep}; cd {deep}; {look}; rmdir \"$PWD\"; {look}; cd /; {look}");
         let outcome = Trace::shell(&script)
             .in_dir(dir.path())
             .run()
@@ -226,13 +227,50 @@ fn a_working_directory_that_was_removed() {
         let capture = outcome.capture();
         let places: Vec<_> = capture
             .of("exec")
-            .filter(|e| e.list("argv").first().is_some_and(|a| a == b"readlink"))
+            .filter(|e| e.text("comm") == "tiny")
             .map(|e| String::from_utf8_lossy(&e.bytes("cwd")).into_owned())
             .collect();
         let stdout = outcome.stdout();
         let truth: Vec<_> = stdout.lines().collect();
         assert!(truth[1].ends_with(" (deleted)"), "{truth:?}");
         assert_eq!(places, truth);
+    }
+}
+
+/// What is too long for a link of /proc is cut, or missing for a source that reads it there;
+/// nobody is gone.
+#[test]
+fn a_working_directory_that_is_very_deep() {
+    require!(knows_ends);
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = std::ffi::CString::new("n".repeat(250)).expect("no NUL");
+    let deep = name.clone();
+    let capture = Trace::fixture("tiny", [""; 0])
+        .in_dir(dir.path())
+        .setup(move |command| {
+            // SAFETY: mkdir and chdir are async-signal-safe, the string is the closure's own.
+            unsafe {
+                command.pre_exec(move || {
+                    for _ in 0..20 {
+                        libc::mkdir(deep.as_ptr(), 0o700);
+                        if libc::chdir(deep.as_ptr()) != 0 {
+                            return Err(std::io::Error::last_os_error());
+                        }
+                    }
+                    Ok(())
+                });
+            }
+        })
+        .run()
+        .expect_code(0)
+        .capture();
+    let exec = capture.only("exec", |_| true);
+    if tracer_tests::host::backend() == "ebpf" {
+        assert_eq!(exec.text("cwd_state"), "truncated", "{exec}");
+        assert!(exec.bytes("cwd").ends_with(name.as_bytes()), "{exec}");
+    } else {
+        assert_eq!(exec.text("cwd_state"), "missing", "{exec}");
+        assert_eq!(exec.text("cwd_reason"), "source", "{exec}");
     }
 }
 

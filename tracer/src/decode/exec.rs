@@ -181,7 +181,6 @@ impl Pending {
                 Field::Missing(Reason::Lost),
             ),
         };
-        let tty = r.tty.split(|b| *b == 0).next().unwrap_or_default();
         Exec {
             ts: r.h.ts,
             cpu: Some(u32::from(r.h.cpu)),
@@ -203,12 +202,24 @@ impl Pending {
             loginuid: known_id(r.loginuid),
             sid: Some(r.sid).filter(|id| *id != 0),
             pgid: Some(r.pgid).filter(|id| *id != 0),
-            tty: Some(tty).filter(|tty| !tty.is_empty()).map(Bytes::from),
+            tty: terminal(&r.tty),
             cgroup: settings.cgroup_path(r.cgroup_id),
             ns_pid: Some(r.ns_pid).filter(|id| *id != 0),
             by_kernel: has(flags::KTHREAD),
             root: has(flags::ROOT),
         }
+    }
+}
+
+/// The kernel's name of a terminal as that of its file in /dev, and as ps(1) has it:
+/// they differ for pseudo-terminals, `pts3` and `pts/3`.
+fn terminal(name: &[u8]) -> Option<Bytes> {
+    let name = name.split(|b| *b == 0).next().unwrap_or_default();
+    match name.strip_prefix(b"pts") {
+        Some(number) if number.first().is_some_and(u8::is_ascii_digit) => {
+            Some([b"pts/", number].concat().into())
+        }
+        _ => (!name.is_empty()).then(|| name.into()),
     }
 }
 
@@ -235,6 +246,14 @@ fn path(leaf_first: &[u8], cut: bool) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminals_have_the_names_of_their_files() {
+        let name = |kernel: &[u8]| terminal(kernel).map(|n| n.as_slice().to_vec());
+        assert_eq!(name(b"pts12\0\0"), Some(b"pts/12".to_vec()));
+        assert_eq!(name(b"ttyS0\0"), Some(b"ttyS0".to_vec()));
+        assert_eq!(name(b"\0\0"), None);
+    }
 
     #[test]
     fn cwd_is_joined_from_the_leaf_up() {

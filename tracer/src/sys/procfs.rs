@@ -192,6 +192,8 @@ fn reason(error: &io::Error) -> Reason {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Reason::Denied,
         Some(libc::EIO | libc::EFAULT) => Reason::Fault,
+        // A path that is too long for a link of /proc.
+        Some(libc::ENAMETOOLONG) => Reason::Source,
         _ => Reason::Gone,
     }
 }

@@ -201,6 +201,8 @@ pub(super) fn reason(error: &io::Error) -> Reason {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => Reason::Denied,
         Some(libc::EFAULT) => Reason::Fault,
+        // A path that is too long for a link of /proc.
+        Some(libc::ENAMETOOLONG) => Reason::Source,
         _ => Reason::Gone,
     }
 }

@@ -91,19 +91,20 @@ impl Stack {
             None => Field::Truncated(Bytes::from(rest)),
         };
         Ok(Self {
-            argv: args(argv, arg_len),
-            env: env.then(|| args(envp, env_len)),
+            argv: args(argv, arg_take, arg_len),
+            env: env.then(|| args(envp, env_take, env_len)),
             filename,
             ids: ids(head, stat.arg_start),
         })
     }
 }
 
-fn args(bytes: &[u8], whole: usize) -> Field<Args> {
+/// What was read of a vector of which `wanted` bytes were asked for.
+fn args(bytes: &[u8], wanted: usize, whole: usize) -> Field<Args> {
     let args = Args(bytes.into());
     if bytes.len() == whole {
         Field::Full(args)
-    } else if bytes.is_empty() {
+    } else if bytes.is_empty() && wanted > 0 {
         Field::Missing(Reason::Fault)
     } else {
         Field::Truncated(args)
@@ -154,6 +155,14 @@ mod tests {
 
     fn head(words: &[usize]) -> Vec<u8> {
         words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_cut_and_no_fault() {
+        let cut = Field::Truncated(Args(b"".as_slice().into()));
+        assert_eq!(args(b"", 0, 5), cut);
+        assert_eq!(args(b"", 5, 5), Field::Missing(Reason::Fault));
+        assert_eq!(args(b"", 0, 0), Field::Full(Args(b"".as_slice().into())));
     }
 
     #[test]
