@@ -82,6 +82,11 @@ impl<'a> Absence<'a> {
         }
     }
 
+    /// Whether the side that lacks the record has another one of process number `class`.
+    pub fn knows(&self, class: u32) -> bool {
+        self.known_there.contains(&class)
+    }
+
     /// The reason why the record of process number `class` is here only, if it is no fault.
     pub fn why(&self, entry: &Entry, class: u32) -> Option<String> {
         let there = &self.there.name;

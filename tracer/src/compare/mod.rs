@@ -25,6 +25,8 @@ pub mod side;
 #[cfg(test)]
 mod tests;
 mod tree;
+#[cfg(test)]
+mod verdict_tests;
 mod work;
 
 use std::collections::BTreeMap;

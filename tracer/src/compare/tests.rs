@@ -8,7 +8,7 @@ pub(super) const TOLERANCE: u64 = 100_000_000;
 pub(super) const META: &str = r#"{"type":"meta","schema":1,"backend":"ebpf","boot_id":"x","wall_start":"w","boot_start":1000,"root_pid":10,"root_start":900}"#;
 
 /// A command, 10, that runs children 11, 12, … one after the other.
-fn run(children: u64) -> Vec<String> {
+pub(super) fn run(children: u64) -> Vec<String> {
     let mut lines = vec![
         META.to_owned(),
         r#"{"type":"exec","ts":2000,"cpu":0,"pid":10,"start":900,"tid":10,"comm":"sh","ppid":9,"parent_start":5,"filename":"/bin/sh","argv":["sh"],"argv_state":"full"}"#.to_owned(),
@@ -27,7 +27,7 @@ fn run(children: u64) -> Vec<String> {
 }
 
 /// The same, as another source would have recorded it a little later.
-fn other(children: u64) -> Vec<String> {
+pub(super) fn other(children: u64) -> Vec<String> {
     let lines = run(children).into_iter().map(|line| {
         line.replace(r#""ebpf""#, r#""ptrace""#)
             .replace(r#""boot_start":1000"#, r#""boot_start":1100"#)
@@ -46,7 +46,7 @@ pub(super) fn report(a: &[String], b: &[String]) -> Report {
     compare(side(a), side(b), TOLERANCE).report
 }
 
-fn line_with(lines: &[String], parts: [&str; 2]) -> usize {
+pub(super) fn line_with(lines: &[String], parts: [&str; 2]) -> usize {
     let found = lines
         .iter()
         .position(|l| parts.iter().all(|p| l.contains(p)));
@@ -358,61 +358,6 @@ fn text_of_the_whole_machine_against_one_command() {
             ..Counts::default()
         }
     );
-}
-
-/// Where the command's program had a working directory, as each side says.
-fn with_cwd(lines: Vec<String>, cwd: &str) -> Vec<String> {
-    let member = format!(r#""filename":"/bin/sh","cwd":{cwd},"#);
-    let lines = lines.into_iter();
-    lines
-        .map(|l| l.replace(r#""filename":"/bin/sh","#, &member))
-        .collect()
-}
-
-#[test]
-fn working_directories_as_two_sources_show_them() {
-    let verdict = |a: &str, b: &str| {
-        let report = report(&with_cwd(run(1), a), &with_cwd(other(1), b));
-        (report.verdict, report.explained.values().sum::<u64>())
-    };
-    let equal = |explained| (Verdict::Equal, explained);
-    // In a root directory of its own, seen from there and from outside.
-    assert_eq!(verdict(r#""/""#, r#""/srv/root""#), equal(1));
-    assert_eq!(verdict(r#""/bin""#, r#""/srv/root/bin""#), equal(1));
-    for (a, b) in [
-        (r#""/srv/root/bin""#, r#""/bin""#),
-        (r#""/bin""#, r#""/srv/root/sbin""#),
-    ] {
-        assert_eq!(verdict(a, b).0, Verdict::Different, "{a} {b}");
-    }
-    // Too deep to be walked up to its root.
-    let cut = r#""c/d","cwd_state":"truncated""#;
-    assert_eq!(verdict(cut, r#""/a/b/c/d""#), equal(0));
-    assert_eq!(verdict(cut, r#""/c/d/e""#).0, Verdict::Different);
-}
-
-/// Whatever explains each record that is on one side only.
-#[test]
-fn two_runs_that_share_nothing_are_not_equal() {
-    let far: Vec<String> = other(3)
-        .iter()
-        .map(|l| {
-            l.replace(r#"pid":1"#, r#"pid":61"#)
-                .replace(r#"tid":1"#, r#"tid":61"#)
-                .replace(r#""ts":"#, r#""ts":99"#)
-        })
-        .collect();
-    let report = report(&run(3), &far);
-    assert!(report.differences.is_empty(), "{report:#?}");
-    assert_eq!(report.verdict, Verdict::Different, "{report:#?}");
-    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
-    let other_boot: Vec<String> = other(3)
-        .iter()
-        .map(|l| l.replace(r#""boot_id":"x""#, r#""boot_id":"y""#))
-        .collect();
-    let report = super::tests::report(&run(3), &other_boot);
-    assert_eq!(report.verdict, Verdict::Different);
-    assert!(report.notes[0].contains("different boots"));
 }
 
 #[test]

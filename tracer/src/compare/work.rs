@@ -43,7 +43,19 @@ impl Work<'_> {
         let missing_in_a = Absence::new(b, a, &self.parents_b, &of_b, &of_a, self.last_threads);
         let mut lost_a = a.lost.clone();
         let mut lost_b = b.lost.clone();
-        for (place, row) in rows.iter().enumerate() {
+        let is_row = |row: &Match| {
+            let (side, at) = match row {
+                Match::OnlyA { a: at, .. } | Match::Pair { a: at, .. } => (a, *at),
+                Match::OnlyB { b: at, .. } => (b, *at),
+            };
+            side.entries
+                .get(at)
+                .is_some_and(|e| e.kind == Kind::Process)
+        };
+        let rows = rows.iter().enumerate();
+        // Rows after all events: they are missing where those were lost.
+        let events = rows.clone().filter(|(_, row)| !is_row(row));
+        for (place, row) in events.chain(rows.filter(|(_, row)| is_row(row))) {
             let (side, at, twice, in_a) = match row {
                 Match::OnlyA { a: at, twice } => (a, *at, *twice, true),
                 Match::OnlyB { b: at, twice } => (b, *at, *twice, false),
@@ -67,7 +79,10 @@ impl Work<'_> {
                 continue;
             }
             let losses = if in_a { &mut lost_b } else { &mut lost_a };
-            let lost = !twice && !self.copies && take_lost(losses, entry.kind);
+            let all_lost = entry.kind == Kind::Process
+                && self.losers.contains(&class)
+                && !absence.knows(class);
+            let lost = !twice && !self.copies && (all_lost || take_lost(losses, entry.kind));
             let counts = self.kinds.entry(entry.kind).or_default();
             let (what, count) = match (in_a, twice) {
                 (true, false) => (What::OnlyA, &mut counts.only_a),
