@@ -32,6 +32,37 @@ fn a_reused_pid_is_another_process() {
     assert_eq!(run.rows.len(), 3);
 }
 
+/// Within what the precision of their starts tells apart, and without the end of the first.
+#[test]
+fn a_pid_that_is_reused_at_once_is_another_process() {
+    let at = |start| ProcId {
+        precision: Precision::Inferred,
+        ..ProcId::exact(2, start)
+    };
+    let mut run = Run::of([
+        fork(10, id(1), at(10)),
+        exec(11, at(10), "old"),
+        fork(500, id(1), at(500)),
+        exec(501, at(500), "new"),
+        exit(520, at(500), 9),
+    ]);
+    assert_eq!(run.table.oddities().unseen_exits, 1);
+    run.drain();
+    let lives: Vec<_> = run
+        .rows
+        .iter()
+        .map(|p| (p.id.start, name(&p.exe).to_vec(), p.execs, p.end))
+        .filter(|life| life.0 != id(1).start)
+        .collect();
+    assert_eq!(
+        lives,
+        [
+            (10, b"/bin/old".to_vec(), 1, Some(500)),
+            (500, b"/bin/new".to_vec(), 1, Some(520))
+        ]
+    );
+}
+
 #[test]
 fn a_reused_pid_ends_one_whose_exit_was_lost() {
     let (old, new) = (ProcId::exact(2, 10), ProcId::exact(2, 500));

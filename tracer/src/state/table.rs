@@ -196,6 +196,19 @@ impl Table {
         let inherited = parent
             .map(|entry| Inherited::of(&entry.process))
             .unwrap_or_default();
+        // Starts that are known roughly can look the same, but a process is forked once.
+        if let Some(other) = self.resolve(e.child).filter(|other| *other != e.child)
+            && self
+                .entries
+                .get(&other)
+                .is_some_and(|other| other.was_forked())
+        {
+            if self.is_running(&other) {
+                self.end_unseen(&other, e.ts, row);
+            } else {
+                self.emit(&other, row);
+            }
+        }
         self.entry(e.child, e.ts, row).fork(e, inherited);
     }
 

@@ -51,6 +51,8 @@ pub struct Family {
     threads: FxHashMap<u32, u32>,
     /// Flags and time of clone calls whose fork record is still to come.
     clones: FxHashMap<u32, (u64, u64)>,
+    /// Processes whose number was given to another one, without a record of their end.
+    unseen_ends: u64,
     /// Who began all this, and watches: not in the records, but there.
     outside: Option<ProcId>,
     /// Tell of threads, too.
@@ -91,6 +93,16 @@ impl Family {
     /// The processes that have not ended as far as the records say.
     pub fn alive(&self) -> impl Iterator<Item = ProcId> {
         self.processes.values().map(|p| p.id)
+    }
+
+    /// Processes that ended without a record, as far as another one has shown.
+    pub const fn unseen_ends(&self) -> u64 {
+        self.unseen_ends
+    }
+
+    /// Whether this thread lives as far as the records say.
+    pub fn knows(&self, tid: u32) -> bool {
+        self.processes.contains_key(&tid) || self.threads.contains_key(&tid)
     }
 
     pub fn apply(
@@ -150,6 +162,7 @@ impl Family {
 
     fn newtask(&mut self, r: &Record<Bytes>, child: u32, flags: u64, lookup: &mut impl Lookup) {
         // Whoever had this number has ended, unseen.
+        self.unseen_ends += u64::from(self.processes.contains_key(&child));
         self.forget(child);
         if flags & CLONE_THREAD == 0 {
             self.clones.insert(child, (flags, r.ts));

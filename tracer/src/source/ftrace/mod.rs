@@ -9,6 +9,14 @@
 //! its records in a way that is not understood, or with [`Reader::Text`]. For
 //! text see [`cpu`] and [`crate::decode::ftrace::text`].
 //!
+//! # Numbers that are used again
+//! The kernel takes a number out of `set_event_pid` when its task is freed
+//! (`trace_event_follow_fork`), some 10 ms after the number is free for others. A
+//! stranger who is given it meanwhile is recorded, with all that it starts: as long as
+//! nothing was lost, who begins without a record of its creation is left out. And one
+//! of ours who is given it is no longer recorded after that: whose end is missing
+//! when all is read is counted as lost.
+//!
 //! # Order
 //! Each CPU's stream is sorted; the streams are merged up to a time to which all
 //! are complete. That is the last record's time for a CPU with more to read, and
@@ -95,6 +103,7 @@ pub struct FtraceSource {
     /// Why it is text that is read.
     odd: Option<FormatError>,
     kthreads: bool,
+    whole_system: bool,
     following: bool,
     order: u64,
     complete_to: u64,
@@ -138,6 +147,7 @@ impl FtraceSource {
             forgers: Forgers::default(),
             odd,
             kthreads: options.kthreads,
+            whole_system: options.whole_system,
             following: false,
             order: 0,
             complete_to: 0,
@@ -212,6 +222,7 @@ impl FtraceSource {
             looks,
             family,
             kthreads,
+            whole_system,
             order,
             lost,
             ..
@@ -237,7 +248,12 @@ impl FtraceSource {
                 return;
             };
             match cpu.pop() {
-                Some(Queued::Record(record)) => family.apply(&record, looks, &mut emit),
+                Some(Queued::Record(record)) => {
+                    // Else it is a stranger with a number that was one of ours.
+                    if *whole_system || *lost || family.knows(record.tid) {
+                        family.apply(&record, looks, &mut emit);
+                    }
+                }
                 Some(Queued::Lost { ts, count }) => {
                     *lost = true;
                     emit(Event::Lost(loss(ts, cpu.number(), count)));
@@ -291,15 +307,19 @@ impl Source for FtraceSource {
     }
 
     fn any_alive(&mut self) -> io::Result<bool> {
-        if !self.lost {
-            return Ok(self.family.alive().next().is_some());
-        }
-        // An end may be among what was lost.
+        // An end may be among what was lost, or not recorded.
         let looks = &self.looks;
         Ok(self.family.alive().any(|id| looks.is_running(id)))
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
+        // While ends are still recorded: those of these must be.
+        let looks = &self.looks;
+        let ended: Vec<ProcId> = self
+            .family
+            .alive()
+            .filter(|id| !self.whole_system && !looks.is_running(*id))
+            .collect();
         // If it cannot be stopped, what comes from now on is just not read.
         let _on = self.instance.write("tracing_on", "0");
         let end = boot_ns();
@@ -311,7 +331,21 @@ impl Source for FtraceSource {
             if let Some(count) = cpu.lost_at_end(&self.instance) {
                 self.order += 1;
                 out.push((self.order, Event::Lost(loss(now, cpu.number(), count))));
+                self.lost = true;
             }
+        }
+        let unseen = self.family.alive().filter(|id| ended.contains(id)).count() as u64;
+        let count = unseen + self.family.unseen_ends();
+        if count > 0 && !self.lost {
+            self.order += 1;
+            let lost = Lost {
+                ts: now,
+                cpu: None,
+                place: LossPlace::Ftrace,
+                kind: LossKind::Exit,
+                count,
+            };
+            out.push((self.order, Event::Lost(lost)));
         }
     }
 
