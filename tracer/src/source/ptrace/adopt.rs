@@ -69,7 +69,8 @@ impl Tracer {
         if let Some(start) = self.early.remove(&child) {
             // Told of already, unless it is another one with the same pid.
             let now = self.proc.stat(child).map(|s| s.start * self.tick);
-            if self.tasks.contains_key(&child) || now.is_none_or(|now| now == start) {
+            let same = |now| now == start - start % self.tick;
+            if self.tasks.contains_key(&child) || now.is_none_or(same) {
                 return;
             }
         }
@@ -151,7 +152,7 @@ impl Tracer {
         }
         let id = ProcId {
             pid: child,
-            start,
+            start: self.newest.begin(child, start),
             precision,
         };
         // The parent is the one that getppid names: with CLONE_PARENT not the creator.

@@ -1,5 +1,7 @@
 //! What is remembered of a process and of its threads while they run.
 
+use rustc_hash::FxHashMap;
+
 use super::parse::{Io, Sched, Stat, Status};
 use super::rusage::Rusage;
 use crate::model::{Bytes, Comm, Field, ProcId, Usage};
@@ -14,6 +16,31 @@ pub struct Task {
     pub exiting: bool,
     /// Its own totals, where threads are recorded.
     pub usage: Option<Box<Usage>>,
+}
+
+/// Processes that began in the newest tick: /proc does not tell those apart that
+/// had the same pid in it.
+#[derive(Debug, Default)]
+pub struct Newest {
+    tick: u64,
+    begun: FxHashMap<u32, u64>,
+}
+
+impl Newest {
+    /// The start of a new process, from that of /proc: a ns later than that of the
+    /// one before it, where the two would be the same.
+    pub fn begin(&mut self, pid: u32, start: u64) -> u64 {
+        if start > self.tick {
+            self.tick = start;
+            self.begun.clear();
+        }
+        if start < self.tick {
+            return start;
+        }
+        let before = self.begun.entry(pid).or_default();
+        *before += 1;
+        start + *before - 1
+    }
 }
 
 /// What was read when the last thread of a process was about to end.
@@ -148,5 +175,26 @@ impl Group {
             usage.nivcsw = Some(status.nivcsw);
         }
         usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Newest;
+
+    #[test]
+    fn two_with_one_pid_in_one_tick_are_told_apart() {
+        let mut newest = Newest::default();
+        let begun = [
+            (7, 10),
+            (7, 10),
+            (8, 10),
+            (7, 10),
+            (7, 20),
+            (7, 10),
+            (7, 20),
+        ];
+        let starts = begun.map(|(pid, start)| newest.begin(pid, start));
+        assert_eq!(starts, [10, 11, 10, 12, 20, 10, 21]);
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::adopt::Pending;
 use super::call::{self, Report};
-use super::group::{Group, Task};
+use super::group::{Group, Newest, Task};
 use super::note::Notes;
 use super::outbox::Outbox;
 use super::proc::Proc;
@@ -51,6 +51,8 @@ pub struct Tracer {
     /// Tasks that were taken in before their creator's event, and their start:
     /// it may still come, even after their end.
     pub(super) early: FxHashMap<u32, u64>,
+    /// Those of the last tick.
+    pub(super) newest: Newest,
     /// A task has ended while others were pending: its event may never come.
     pub(super) creator_died: bool,
     /// Resources of processes that ended after the parent that is known of them.
@@ -107,6 +109,7 @@ impl Tracer {
             groups: FxHashMap::default(),
             pending: FxHashMap::default(),
             early: FxHashMap::default(),
+            newest: Newest::default(),
             creator_died: false,
             stray: Rusage::default(),
             ended: VecDeque::new(),
