@@ -186,6 +186,25 @@ fn a_command_in_its_own_namespace_from_the_start() {
     outcome.capture().assert_exact(&outcome.truth());
 }
 
+/// What is known by other numbers than those of here is not mixed up with it.
+#[test]
+fn sources_that_cannot_answer_in_a_namespace_say_so() {
+    require!(source, root, unshare, full_system);
+    let begin = |backend, more: &[&str]| {
+        let launcher = ["unshare", "--pid", "--fork"].iter().chain(more);
+        Trace::shell("true; exit 3")
+            .through(launcher.copied())
+            .backend(Some(backend))
+            .run()
+    };
+    let outcome = begin("ftrace", &["--mount-proc"]).expect_code(125);
+    assert!(outcome.stderr().contains("PID namespace"), "{outcome}");
+    let outcome = begin("ptrace", &[]).expect_code(125);
+    assert!(outcome.stderr().contains("mount -t proc"), "{outcome}");
+    let capture = begin("ptrace", &["--mount-proc"]).expect_code(3).capture();
+    assert_eq!(capture.root().text("comm"), "sh");
+}
+
 #[test]
 fn identity_of_the_program() {
     require!(knows_ends);

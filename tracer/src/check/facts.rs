@@ -12,7 +12,7 @@ use crate::launch::Command;
 use crate::sys::btf::{Blob, Btf, BtfError, VMLINUX};
 use crate::sys::cgroup::Cgroups;
 use crate::sys::mounts;
-use crate::sys::procfs::Proc;
+use crate::sys::procfs::{Proc, has_own_pids, in_initial_pid_namespace};
 use crate::sys::tracefs;
 
 /// Everything that a source's work depends on.
@@ -35,6 +35,10 @@ pub struct Facts {
     pub bpf_stats: Option<u64>,
     pub cgroup2: Option<PathBuf>,
     pub tracefs: Tracefs,
+    /// Our pids are those that the kernel itself uses.
+    pub initial_pids: bool,
+    /// /proc has the pids that system calls use.
+    pub own_pids: bool,
     /// Trace instances that killed tracers had left, removed by this look.
     pub left_instances: Vec<String>,
     /// `kernel.yama.ptrace_scope`; absent: no Yama.
@@ -100,6 +104,8 @@ impl Facts {
             bpf_stats: proc.kernel_number("bpf_stats_enabled"),
             cgroup2: Cgroups::new(proc.root()).mount().map(Path::to_path_buf),
             tracefs: Tracefs::gather(proc.root()),
+            initial_pids: in_initial_pid_namespace(),
+            own_pids: has_own_pids(proc.root()),
             left_instances: left_instances(&proc),
             ptrace_scope: proc.kernel_number("yama/ptrace_scope"),
             ptrace: try_ptrace(),

@@ -14,6 +14,14 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         ));
     }
     all.push(tracefs(facts));
+    if !facts.initial_pids {
+        all.push(Finding::missing(
+            "pid_namespace",
+            "not the initial one",
+            "ftrace's processes have other numbers than those here",
+            "run tracer on the host, or use --backend ptrace",
+        ));
+    }
     all.extend(events(facts));
     if !facts.left_instances.is_empty() {
         let names = facts.left_instances.join(", ");

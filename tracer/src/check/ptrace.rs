@@ -5,7 +5,16 @@ use super::{Facts, Finding, unblock};
 const CAP_SYS_PTRACE: u32 = 19;
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
-    vec![scope(facts), attempt(facts), setuid(facts)]
+    let mut all = vec![scope(facts), attempt(facts), setuid(facts)];
+    if !facts.own_pids {
+        all.push(Finding::missing(
+            "pid_namespace",
+            "/proc is that of another one",
+            "names and totals there are those of other processes",
+            "mount -t proc proc /proc",
+        ));
+    }
+    all
 }
 
 /// Yama lets a parent trace its children up to 1; up to 2 with the capability.

@@ -33,6 +33,8 @@ fn good() -> Facts {
             point: "/sys/kernel/tracing".into(),
             missing_events: Vec::new(),
         },
+        initial_pids: true,
+        own_pids: true,
         left_instances: Vec::new(),
         ptrace_scope: Some(1),
         ptrace: Ok(()),
@@ -149,6 +151,22 @@ fn a_refusal_names_who_refuses() {
         ..good()
     };
     assert!(remedy(&container, "ebpf").contains("--cap-add"));
+}
+
+#[test]
+fn another_pid_namespace() {
+    let inner = Facts {
+        initial_pids: false,
+        ..good()
+    };
+    assert_eq!(obstacle(&inner, "ftrace").unwrap().name, "pid_namespace");
+    assert_eq!(obstacle(&inner, "ptrace"), None);
+    let outer_proc = Facts {
+        own_pids: false,
+        ..inner
+    };
+    let finding = obstacle(&outer_proc, "ptrace").unwrap();
+    assert_eq!(finding.remedy.as_deref(), Some("mount -t proc proc /proc"));
 }
 
 #[test]

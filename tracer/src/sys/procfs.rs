@@ -172,6 +172,13 @@ pub fn in_initial_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|m| m.ino() == INITIAL)
 }
 
+/// Whether the procfs at `root` has the pids that system calls use, and is not that of
+/// another PID namespace.
+pub fn has_own_pids(root: &Path) -> bool {
+    let own = fs::read_link(root.join("self"));
+    own.is_ok_and(|own| own.as_os_str() == &*std::process::id().to_string())
+}
+
 /// CPUs that are online.
 pub fn cpus() -> u32 {
     // SAFETY: asks for a number.

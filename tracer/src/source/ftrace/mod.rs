@@ -48,7 +48,7 @@ use crate::model::time::boot_ns;
 use crate::model::{Event, LossKind, LossPlace, Lost, ProcId};
 use crate::source::seeds::Meanwhile;
 use crate::source::{Drained, Source};
-use crate::sys::procfs::Proc;
+use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 use crate::sys::tracefs::{Instance, Tracefs, TracefsError};
 
 use cpu::{Context, Cpu, Queued};
@@ -63,6 +63,11 @@ const MARGIN_NS: u64 = 1_000_000;
 pub enum FtraceError {
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
+    #[error(
+        "ftrace knows processes by their numbers outside of this PID namespace, which /proc does not \
+         tell here: run tracer on the host, or use --backend ptrace"
+    )]
+    Namespace,
     #[error("the trace buffer cannot be read: {0}; use --backend ptrace")]
     Read(io::Error),
     #[error("process {pid} cannot be followed: {error}; is it still there?")]
@@ -121,6 +126,9 @@ impl FtraceSource {
     pub fn open(options: &Options) -> Result<Self, FtraceError> {
         let proc = Proc::default();
         let tracefs = Tracefs::open(proc.root())?;
+        if !in_initial_pid_namespace() {
+            return Err(FtraceError::Namespace);
+        }
         // Only tidying up: what cannot be removed harms nobody.
         let _left = tracefs.remove_stale(&proc);
         let instance = tracefs.instance(&proc)?;

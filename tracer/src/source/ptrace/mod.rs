@@ -101,6 +101,11 @@ pub enum PtraceError {
     Hold(#[source] io::Error),
     #[error("cannot open /proc: {0}; mount it, the ptrace source reads names and totals there")]
     Proc(#[source] io::Error),
+    #[error(
+        "/proc is not mounted, or is that of another PID namespace, in which other processes have \
+         these numbers: mount -t proc proc /proc"
+    )]
+    OtherProc,
     #[error("ptrace was refused: {error}; {remedy}")]
     Seize {
         error: io::Error,

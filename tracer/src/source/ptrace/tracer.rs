@@ -19,6 +19,9 @@ use super::rusage::Rusage;
 use super::stop::{FORKS, Stop};
 use super::{Options, PtraceError, RootEnd};
 use crate::model::{Bytes, Comm, Event, Precision, ProcId};
+use crate::sys::procfs::has_own_pids;
+
+const PROC: &str = "/proc";
 
 /// How long ends that have happened already are collected after the command's own.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -82,7 +85,10 @@ impl Tracer {
         end: oneshot::Sender<RootEnd>,
         notes: Notes,
     ) -> Result<Self, PtraceError> {
-        let mut proc = Proc::new(Path::new("/proc")).map_err(PtraceError::Proc)?;
+        let mut proc = Proc::new(Path::new(PROC)).map_err(PtraceError::Proc)?;
+        if !has_own_pids(Path::new(PROC)) {
+            return Err(PtraceError::OtherProc);
+        }
         // SAFETY: sysconf has no preconditions.
         let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         let tick = 1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1);
