@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use tracer_tests::{Outcome, Trace, copy_program, fixture, require};
@@ -72,6 +73,25 @@ fn no_command() {
     let witness = Witness::new();
     witness.assert_refused(Trace::bare().run(), &["--"]);
     witness.assert_refused(Trace::bare().options(["ls", "-l"]).run(), &["tracer -- ls"]);
+}
+
+#[test]
+fn too_small_a_stack() {
+    let witness = Witness::new();
+    let trace = witness.trace().setup(|c| {
+        // SAFETY: setrlimit is async-signal-safe, and takes a limit that is there.
+        unsafe {
+            c.pre_exec(|| {
+                let limit = libc::rlimit {
+                    rlim_cur: 64 << 10,
+                    rlim_max: libc::RLIM_INFINITY,
+                };
+                libc::setrlimit(libc::RLIMIT_STACK, &limit);
+                Ok(())
+            });
+        }
+    });
+    witness.assert_refused(trace.run(), &["stack", "ulimit -s"]);
 }
 
 #[test]

@@ -8,6 +8,10 @@ use tracer::cmd;
 use tracer::sys::signals;
 
 fn main() -> ExitCode {
+    if let Err(error) = enough_stack() {
+        tracer::say::say(format_args!("tracer: {error}"));
+        return ExitCode::from(FAILURE);
+    }
     return_large_memory();
     signals::set_own_actions();
     let invocation = match cli::parse(std::env::args_os()) {
@@ -60,6 +64,25 @@ fn log_if(debug: bool) {
             .filter_module("aya_obj", log::LevelFilter::Info)
             .init();
     }
+}
+
+/// The kernel ends a process that needs more, without a word that helps.
+fn enough_stack() -> Result<(), String> {
+    const LEAST: u64 = 512 << 10;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: writes one rlimit, which this is.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0;
+    if known && limit.rlim_cur < LEAST {
+        return Err(format!(
+            "only {} KiB of stack may be used, tracer needs {}; raise the limit: ulimit -s 8192",
+            limit.rlim_cur >> 10,
+            LEAST >> 10
+        ));
+    }
+    Ok(())
 }
 
 /// What is large goes back to the system when it is freed: outputs hold much after a
