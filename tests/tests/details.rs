@@ -201,6 +201,12 @@ fn sources_that_cannot_answer_in_a_namespace_say_so() {
     assert!(outcome.stderr().contains("PID namespace"), "{outcome}");
     let outcome = begin("ptrace", &[]).expect_code(125);
     assert!(outcome.stderr().contains("mount -t proc"), "{outcome}");
+    let outcome = Trace::bare()
+        .options(["compare", "--with", "ebpf,ptrace", "--", "true"])
+        .through(["unshare", "--pid", "--fork", "--mount-proc"])
+        .run()
+        .expect_code(125);
+    assert!(outcome.stderr().contains("on the host"), "{outcome}");
     let capture = begin("ptrace", &["--mount-proc"]).expect_code(3).capture();
     assert_eq!(capture.root().text("comm"), "sh");
 }

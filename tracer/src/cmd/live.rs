@@ -24,7 +24,7 @@ use crate::source::ftrace::{self, FtraceSource};
 use crate::source::ptrace::{self, PtraceSource};
 use crate::source::{Drained, Source};
 use crate::sys::cgroup::Cgroups;
-use crate::sys::procfs::cpus;
+use crate::sys::procfs::{cpus, in_initial_pid_namespace};
 
 /// How often the buffers are looked at when they do not fill up.
 const TICK: Duration = Duration::from_millis(50);
@@ -48,6 +48,12 @@ async fn watch(options: &Compare, command: &Arc<Command>) -> Result<(Side, Side)
     let [a, b] = *options.with else {
         bail!("--with needs two sources");
     };
+    if !in_initial_pid_namespace() {
+        bail!(
+            "in this PID namespace processes have other numbers for ptrace than for ebpf, so that no \
+             two sources can be compared; run tracer on the host"
+        );
+    }
     // Before the command exists: a signal that comes then must be passed on, and
     // must not end us before what we set up is taken down.
     let signals = Signals::new()?;
