@@ -115,10 +115,10 @@ fn tracefs_need_not_be_mounted() {
 #[test]
 fn twenty_events_count_at_once_and_one_twice() {
     require!(bpf);
-    let events = [ENDS[0]].repeat(20);
-    let mut args: Vec<String> = events
-        .iter()
-        .flat_map(|e| [(*e).to_owned(), ENDS[1].to_owned()])
+    // Two that are alike are one to the kernel.
+    let filter = |n: i32| format!("{} if pid > {n}", ENDS[1]);
+    let mut args: Vec<String> = (1..=20)
+        .flat_map(|n| [ENDS[0].to_owned(), filter(n)])
         .collect();
     args.push("--json".to_owned());
     let outcome = hist(args.iter().map(String::as_str), &["renamed", "again"]).expect_code(0);
@@ -150,6 +150,13 @@ fn twenty_events_count_at_once_and_one_twice() {
             &["renamed", "again"],
         );
         assert_eq!((outcome.code(), outcome.stdout()), (125, String::new()));
+    }
+    for other in ["hist:keys=comm", "hist:keys=comm:size=128:pause"] {
+        let twice = [ENDS[0], "hist:keys=comm", "sched/sched_process_exit", other];
+        let outcome = hist(twice, &["renamed", "again"]);
+        assert_eq!((outcome.code(), outcome.stdout()), (125, String::new()));
+        let said = outcome.stderr();
+        assert!(said.contains("Hist trigger already exists"), "{said}");
     }
 }
 

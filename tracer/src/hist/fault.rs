@@ -22,7 +22,7 @@ pub struct Fault {
 
 impl Fault {
     /// `at` is an offset in bytes into `text`; beyond it means its end.
-    pub(super) fn new(text: &str, at: usize, message: impl Into<String>) -> Self {
+    pub fn new(text: &str, at: usize, message: impl Into<String>) -> Self {
         let mut at = at.min(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;
@@ -37,7 +37,7 @@ impl Fault {
 
     /// Adds a line that says what to do.
     #[must_use]
-    pub(super) fn help(mut self, line: impl Into<String>) -> Self {
+    pub fn help(mut self, line: impl Into<String>) -> Self {
         self.help.push(line.into());
         self
     }

@@ -9,7 +9,7 @@ use super::machine::Host;
 use crate::cli::Hist;
 use crate::cmd::run::PROC;
 use crate::hist::fault::{SUGGESTIONS, one_of, suggest};
-use crate::hist::{EventFormat, Plan, Trigger};
+use crate::hist::{EventFormat, Fault, Plan, Trigger};
 use crate::sink::escape::escaped;
 use crate::sys::tracefs::{Tracefs, TracefsError};
 
@@ -35,14 +35,6 @@ pub struct Target {
     pub plan: Plan,
     /// Index of its table.
     pub table: usize,
-}
-
-impl Target {
-    /// Whether both count the same events.
-    fn counts_the_same(&self, other: &Self) -> bool {
-        let filter = |t: &Self| t.trigger.filter.as_ref().map(|f| f.text.clone());
-        self.plan.event == other.plan.event && filter(self) == filter(other)
-    }
 }
 
 /// All that is to be counted.
@@ -102,14 +94,6 @@ impl Targets {
                         target.plan.name.as_deref().unwrap_or_default()
                     );
                 }
-                let mut others = self.of_table(table).filter_map(|at| self.list.get(at));
-                if others.any(|other| other.counts_the_same(&target)) {
-                    bail!(
-                        "{} is named twice with the same filter in the table {:?}: each event would count twice",
-                        target.plan.event,
-                        target.plan.name.as_deref().unwrap_or_default()
-                    );
-                }
                 table
             }
             None => {
@@ -117,6 +101,16 @@ impl Targets {
                 self.tables.len() - 1
             }
         };
+        if self
+            .list
+            .iter()
+            .any(|other| other.plan.is_like(&target.plan))
+        {
+            let fault = Fault::new(&target.trigger.text, 0, "Hist trigger already exists").help(
+                "each event would count twice; leave it out, or give it another filter or sorting",
+            );
+            bail!("{}: {fault}", harmless(&target.plan.event));
+        }
         self.list.push(target);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Triggers of one name, which count in one table (`hist_trigger_match`).
+//! Triggers that are alike: of one name, which count in one table, or the same (`hist_trigger_match`).
 
 use std::mem::discriminant;
 
@@ -53,20 +53,34 @@ fn same<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 }
 
 impl Plan {
+    /// Whether the kernel takes both for one trigger, of which an event has one only,
+    /// whatever their sizes and clocks.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.event == other.event
+            && self.name == other.name
+            && self.filter_text == other.filter_text
+            && self.differs_in(other).is_none()
+    }
+
+    /// In what two triggers differ that cannot count in one table.
+    fn differs_in(&self, first: &Self) -> Option<&'static str> {
+        if !same(&self.keys, &first.keys, same_key) {
+            return Some("keys");
+        }
+        if !same(&self.values, &first.values, same_value) {
+            return Some("values");
+        }
+        (self.sort != first.sort).then_some("sorting")
+    }
+
     /// Makes this plan count in the table of another one, which has its name: the
     /// table is as the first trigger says, of whatever size this one would be.
     ///
     /// # Errors
     /// In what they differ and must not.
     pub fn share(&mut self, first: &Self) -> Result<(), &'static str> {
-        if !same(&self.keys, &first.keys, same_key) {
-            return Err("keys");
-        }
-        if !same(&self.values, &first.values, same_value) {
-            return Err("values");
-        }
-        if self.sort != first.sort {
-            return Err("sorting");
+        if let Some(what) = self.differs_in(first) {
+            return Err(what);
         }
         for (key, first) in self.keys.iter_mut().zip(&first.keys) {
             if let Transform::Buckets(_) = key.transform {
