@@ -1,7 +1,8 @@
 //! `tracer hist` as a command: outputs, exit status, messages, and acting on one that runs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::process::Command;
 
 use serde_json::Value;
@@ -55,6 +56,44 @@ fn outputs_have_the_form_of_their_ending() {
     assert_eq!(bad.code(), 125);
     // It did not run.
     assert_eq!(bad.stdout(), "");
+}
+
+/// Whoever reads a table while the next one is written has a whole one.
+#[test]
+fn a_file_that_is_watched_is_replaced_as_a_whole() {
+    require!(bpf);
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let (file, link, left) = (path("t.json"), path("l.csv"), path("t.json.tmp"));
+    symlink("t.csv", &link).expect("our own directory");
+    fs::write(&left, "of one that was killed").expect("our own directory");
+    let [file_arg, link_arg] = [&file, &link].map(|f| f.display().to_string());
+    let outputs = ["-o", file_arg.as_str(), "-o", link_arg.as_str()];
+    let times = ["--watch", "0.05", "--duration", "60s"];
+    let mut running = counting(ENDS.into_iter().chain(outputs).chain(times));
+    let old = || fs::File::open(&file).expect("it is there");
+    let filled = |file: &fs::File| file.metadata().expect("open").len() > 0;
+    running.await_condition("a table", |_| filled(&old()));
+    let mut old = old();
+    let number = |m: fs::Metadata| m.ino();
+    let of_old = number(old.metadata().expect("open"));
+    running.await_condition("the next one", |_| {
+        number(fs::metadata(&file).expect("it is there")) != of_old
+    });
+    let mut text = String::new();
+    old.read_to_string(&mut text).expect("UTF-8");
+    serde_json::from_str::<Value>(&text).expect("a whole table");
+    running.signal(libc::SIGINT);
+    running.finish().expect_code(0);
+    assert!(link.is_symlink());
+    for name in ["t.json", "t.csv"] {
+        let mode = fs::metadata(path(name))
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o7777, 0o600, "{name}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 3);
 }
 
 #[test]

@@ -131,6 +131,29 @@ pub fn open_private(path: &Path, truncate: bool, follow: bool) -> Result<File, O
     Ok(file)
 }
 
+/// An empty file beside `path` that replaces it when it is published. What a tracer
+/// that was killed left of one is used again.
+pub fn open_replacement(path: &Path) -> Result<Part, OpenError> {
+    let failed = |cause| OpenError::open(path, cause);
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".tmp");
+    let unfinished = PathBuf::from(unfinished);
+    let file = open_private(&unfinished, false, false)?;
+    if file.try_lock().is_err() {
+        let busy = io::Error::new(
+            ErrorKind::ResourceBusy,
+            "another output or tracer is writing it",
+        );
+        return Err(failed(busy));
+    }
+    let len = file.metadata().map_err(failed)?.len();
+    // Not from nothing: it costs something at the end, see `open_private`.
+    if len > 0 {
+        file.set_len(0).map_err(failed)?;
+    }
+    Ok(Part::new(file, unfinished, Publish::Replace(path.into())))
+}
+
 fn remedy(cause: &io::Error) -> &'static str {
     match cause.kind() {
         ErrorKind::NotFound => "create the directory first (mkdir -p) or choose another with -o",

@@ -1,5 +1,6 @@
 //! Where tables go, and in which form.
 
+use std::fs;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::cli::{Hist, HistBackend};
 use crate::hist::render::View;
 use crate::sink::escape::escape;
-use crate::sink::output::open_private;
+use crate::sink::output::{open_private, open_replacement};
 
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
@@ -26,7 +27,10 @@ enum Form {
 enum Place {
     Stdout,
     Stderr,
+    /// A regular file, without symbolic links in its path.
     File(PathBuf),
+    /// A pipe, a device.
+    Stream(PathBuf),
 }
 
 /// The outputs of a run.
@@ -53,8 +57,7 @@ impl Outputs {
                 continue;
             }
             let form = form.map_or_else(|| by_ending(path), Ok)?;
-            write(path, b"")?;
-            list.push((Place::File(path.clone()), form));
+            list.push((Place::open(path)?, form));
         }
         if list.is_empty() {
             let place = match options.command.is_empty() {
@@ -107,11 +110,22 @@ impl Outputs {
 }
 
 impl Place {
+    /// Where a table in a file is from now on, which is empty until there is one.
+    fn open(path: &Path) -> Result<Self> {
+        let is_file = open_private(path, true, true)?.metadata()?.is_file();
+        // One that has no name any more cannot be replaced.
+        let Some(real) = fs::canonicalize(path).ok().filter(|_| is_file) else {
+            return Ok(Self::Stream(path.into()));
+        };
+        replace(&real, b"")?;
+        Ok(Self::File(real))
+    }
+
     fn is_terminal(&self) -> bool {
         match self {
             Self::Stdout => io::stdout().is_terminal(),
             Self::Stderr => io::stderr().is_terminal(),
-            Self::File(_) => false,
+            Self::File(_) | Self::Stream(_) => false,
         }
     }
 
@@ -119,7 +133,8 @@ impl Place {
     fn write(&self, text: &[u8], form: Form, again: bool) -> Result<bool> {
         let terminal = self.is_terminal();
         let written = match self {
-            Self::File(path) => return write(path, text).map(|()| true),
+            Self::File(path) => return replace(path, text).map(|()| true),
+            Self::Stream(path) => return write(path, text).map(|()| true),
             Self::Stdout => print(&mut io::stdout().lock(), text, form, terminal, again),
             Self::Stderr => {
                 // As everything that is said there: where nobody can read it it is dropped.
@@ -147,6 +162,13 @@ fn by_ending(path: &Path) -> Result<Form> {
             path.display()
         ),
     })
+}
+
+/// Whoever reads the file meanwhile has the last table or this one, and never half of it.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut part = open_replacement(path)?;
+    let written = part.append(bytes).and_then(|()| part.publish());
+    written.with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

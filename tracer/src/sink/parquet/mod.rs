@@ -19,9 +19,8 @@ use encode::Encoder;
 
 use super::Sink;
 use super::jsonl;
-use super::output::part::{Part, Publish};
 use super::output::queue::Status;
-use super::output::{Feed, OpenError, Place, open_private, open_series};
+use super::output::{Feed, OpenError, Place, open_replacement, open_series};
 use super::series::Series;
 use crate::model::{End, Event, Meta, Process};
 
@@ -163,32 +162,16 @@ fn events_path(path: &Path) -> PathBuf {
 /// A file that will replace `path` when it is complete.
 fn open_alone(path: &Path) -> Result<Place, OpenError> {
     let failed = |cause| OpenError::open(path, cause);
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".tmp");
-    let unfinished = PathBuf::from(unfinished);
     if path.is_dir() {
         return Err(failed(ErrorKind::IsADirectory.into()));
     }
-    let file = open_private(&unfinished, false, false)?;
-    if file.try_lock().is_err() {
-        let busy = io::Error::new(
-            ErrorKind::ResourceBusy,
-            "another output or tracer is writing it",
-        );
-        return Err(failed(busy));
-    }
-    let len = file.metadata().map_err(failed)?.len();
-    // Not from nothing: it costs something at the end, see `open_private`.
-    if len > 0 {
-        file.set_len(0).map_err(failed)?;
-    }
+    let part = open_replacement(path)?;
     // What an earlier capture left must not pass for this one's.
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
-    let publish = Publish::Replace(path.into());
-    Ok(Place::File(Part::new(file, unfinished, publish)))
+    Ok(Place::File(part))
 }
 
 impl Sink for Parquet {
