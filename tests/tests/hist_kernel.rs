@@ -4,7 +4,7 @@ use std::process::Command;
 
 use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, run};
 use tracer_tests::host::skipped;
-use tracer_tests::{fixture, require};
+use tracer_tests::{copy_program, fixture, require};
 
 /// Whoever opens a `trigger` file to write it anew loses the triggers that it has.
 #[test]
@@ -41,4 +41,35 @@ fn a_pause_keeps_what_has_been_counted() {
     running.signal(libc::SIGINT);
     let outcome = running.finish().expect_code(0);
     assert_eq!(count(&outcome.stdout()), 2);
+}
+
+/// To the kernel `pause` goes before all that stands beside it.
+#[test]
+fn one_that_begins_paused_can_go_on() {
+    require!(root);
+    if let Err(reason) = has_triggers() {
+        return skipped(&reason);
+    }
+    // Others run their tiny.
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = dir.path().join("begun-paused");
+    copy_program(&fixture("tiny"), &program);
+    let trigger = "hist:keys=comm:pause if comm ~ \"begun-*\"";
+    let options = ["--backend", "ftrace", "--duration", "60s"];
+    let running = counting([ENDS[0], trigger].into_iter().chain(options));
+    let pid = running.pid().to_string();
+    let ask = |option: &str| run([option, pid.as_str()]).expect_code(0).stdout();
+    let count = |text: &str| count_of(text, "begun-paused");
+    let tiny = || Command::new(&program).status().expect("it runs");
+    tiny();
+    let text = ask("--show");
+    assert!(text.contains("[paused]") && count(&text) == 0, "{text}");
+    ask("--cont");
+    tiny();
+    let text = ask("--show");
+    assert!(text.contains("[active]") && count(&text) == 1, "{text}");
+    ask("--clear");
+    assert_eq!(count(&ask("--show")), 0);
+    running.signal(libc::SIGINT);
+    running.finish().expect_code(0);
 }

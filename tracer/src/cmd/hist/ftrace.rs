@@ -178,16 +178,19 @@ fn file(target: &Target, name: &str) -> String {
     format!("events/{}/{}/{name}", format.system, format.name)
 }
 
-/// The trigger's text with one attribute more.
+/// The trigger's text with one attribute more. One that began paused goes without that:
+/// the kernel would look at no other.
 fn with(trigger: &Trigger, word: &str) -> String {
     let text = &trigger.text;
     // `if` stands before the filter, with a blank or a tab on either side.
     let filter = trigger.filter.as_ref();
     let at = filter.and_then(|f| f.at.checked_sub(" if ".len()));
-    match at.and_then(|at| text.split_at_checked(at)) {
-        Some((head, filter)) => format!("{}:{word}{filter}", head.trim_end()),
-        None => format!("{text}:{word}"),
-    }
+    let (head, filter) = at
+        .and_then(|at| text.split_at_checked(at))
+        .unwrap_or((text, ""));
+    let attributes = head.trim_end().split(':').filter(|a| *a != "pause");
+    let attributes: Vec<&str> = attributes.chain([word]).collect();
+    attributes.join(":") + filter
 }
 
 /// What the kernel says of a trigger that it does not take.
@@ -219,6 +222,11 @@ mod tests {
             (
                 "hist:keys=comm if comm == \" if \"",
                 "hist:keys=comm:pause if comm == \" if \"",
+            ),
+            ("hist:pause:keys=comm", "hist:keys=comm:pause"),
+            (
+                "hist:keys=comm:pause if comm == \":pause:\"",
+                "hist:keys=comm:pause if comm == \":pause:\"",
             ),
             (
                 "hist:keys=comm\t if\tprio < 100",
