@@ -1,7 +1,13 @@
 //! Signals, stops, timeouts and violent ends reach whom they are meant for, and leave nobody hanging.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tracer_tests::parts::{parts, read};
 use tracer_tests::pty::Pty;
 use tracer_tests::run::{Running, send};
 use tracer_tests::truth::number_after;
@@ -146,4 +152,37 @@ fn processes_that_are_stopped_while_a_thread_execs_go_on() {
     let n = tracer_tests::host::scaled(200).to_string();
     let outcome = Trace::fixture("stopexec", [n]).run().expect_code(0);
     outcome.capture().assert_exact(&outcome.truth());
+}
+
+/// The kernel breaks off what it verifies for whom a signal waits.
+#[test]
+fn signals_while_it_begins_do_not_cost_the_ebpf_source() {
+    require!(ebpf_is_tested, root);
+    let options = ["-a", "--rotate-size", "1G", "-o"];
+    let trace = Trace::record(options).without_capture();
+    let dir = trace.dir().to_owned();
+    let trace = trace.backend(Some("ebpf")).option(dir.join("x.jsonl"));
+    let mut running = trace.start();
+    let status = format!("/proc/{}/status", running.pid());
+    running.await_condition("handler of SIGHUP", |_| {
+        let status = fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:\t"));
+        let caught = caught.and_then(|c| u64::from_str_radix(c, 16).ok());
+        caught.is_some_and(|c| c & 1 << (libc::SIGHUP - 1) != 0)
+    });
+    let begun = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !begun.load(Ordering::Relaxed) {
+                running.signal(libc::SIGHUP);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let recorded = |part: &PathBuf| !read(part).is_empty();
+        let has_ended = || fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tZ"));
+        while !parts(&dir, "x", ".jsonl").iter().any(recorded) && !has_ended() {}
+        begun.store(true, Ordering::Relaxed);
+    });
+    running.signal(libc::SIGTERM);
+    running.finish().expect_code(0);
 }

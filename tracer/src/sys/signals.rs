@@ -125,6 +125,22 @@ pub(crate) fn unblock(mask: u64) {
     change_mask(libc::SIG_SETMASK, mask);
 }
 
+/// As long as it lives no signal reaches this thread, nor those that it starts: where one
+/// waits, the kernel breaks off what it verifies (EAGAIN).
+pub struct Undisturbed(u64);
+
+impl Undisturbed {
+    pub fn begin() -> Self {
+        Self(block_all())
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        unblock(self.0);
+    }
+}
+
 /// In the child, before exec: dispositions, closed standard streams and, last,
 /// the mask are as tracer got them. Only async-signal-safe calls; signals must
 /// be blocked, so that no handler of tracer's runs in the child.

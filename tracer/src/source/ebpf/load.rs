@@ -24,6 +24,7 @@ use super::permit;
 use super::seed;
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::Proc;
+use crate::sys::signals::Undisturbed;
 
 /// The kernel side.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tracer-ebpf"));
@@ -71,6 +72,7 @@ impl Loaded {
     /// Loads the programs that `options` want and attaches them.
     pub fn new(options: &Options) -> Result<(Self, RingBuf<MapData>), EbpfError> {
         permit::ask().map_err(EbpfError::Denied)?;
+        let _until_loaded = Undisturbed::begin();
         let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
         let btf = Btf::parse(&blob)?;
         let globals = Globals::new(options, &btf)?;

@@ -23,6 +23,7 @@ use super::map::RowMap;
 use crate::source::ebpf::{EbpfError, Plain, denied, errno, loader, refused, take};
 use crate::sys::btf::{Blob, Btf, VMLINUX, resolve_offsets};
 use crate::sys::procfs::{Proc, version_of};
+use crate::sys::signals::Undisturbed;
 
 /// The kernel side.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tracer-hist"));
@@ -100,6 +101,7 @@ impl Counter {
         event: u64,
         shared: Option<Shared<'_>>,
     ) -> Result<Self, HistError> {
+        let _until_loaded = Undisturbed::begin();
         let config = Plain(compiled.config);
         let patterns = Plain(*compiled.patterns.short);
         let long_patterns = Plain(*compiled.patterns.long);
@@ -261,6 +263,7 @@ impl Tree {
     /// # Errors
     /// The kernel does not accept the programs.
     pub fn load(pins: &Path, seeded: bool) -> Result<Self, HistError> {
+        let _until_loaded = Undisturbed::begin();
         let blob = Blob::open(Path::new(VMLINUX)).map_err(EbpfError::NoBtf)?;
         let btf = Btf::parse(&blob).map_err(EbpfError::Btf)?;
         let offsets = Plain(resolve_offsets(&btf).map_err(EbpfError::Resolve)?);
