@@ -166,7 +166,15 @@ fn stop(kind: ErrorKind, message: impl std::fmt::Display) -> Stop {
 
 /// Reads the command line; `args` begins with tracer's own name.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Stop> {
-    let args = with_file(args.into_iter().collect())?;
+    let (args, file) = with_file(args.into_iter().collect())?;
+    read(args).map_err(|error| {
+        let located = file.and_then(|file| file.locate(&error.0));
+        located.map_or(error, |fault| stop(ErrorKind::ValueValidation, fault))
+    })
+}
+
+/// Takes what is there in the end.
+fn read(args: Vec<OsString>) -> Result<Invocation, Stop> {
     let mut cli = Cli::try_parse_from(args).map_err(explain)?;
     match cli.action {
         Some(Sub::Check(check)) => Ok(Invocation::Check(check)),
@@ -194,21 +202,26 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Sto
 }
 
 /// Puts the options of `--config` in front of those of `tracer record`.
-fn with_file(mut args: Vec<OsString>) -> Result<Vec<OsString>, Stop> {
+fn with_file(mut args: Vec<OsString>) -> Result<(Vec<OsString>, Option<config::Origin>), Stop> {
     // Options may stand between the names, but not to any purpose.
     const OWN: usize = 2;
     if args.get(1).is_none_or(|a| a != "record") {
-        return Ok(args);
+        return Ok((args, None));
     }
     let own = args.split_off(OWN);
+    let mut origin = None;
     if let Some(path) = config::file(&own) {
         let command = Cli::command();
         let record = command.find_subcommand("record");
-        let added = record.map_or(Ok(Vec::new()), |c| config::arguments(&path, c, &own));
-        args.extend(added.map_err(|e| stop(ErrorKind::ValueValidation, e))?);
+        let added = record.map(|c| config::arguments(&path, c, &own));
+        let added = added.transpose();
+        if let Some((added, of_file)) = added.map_err(|e| stop(ErrorKind::ValueValidation, e))? {
+            args.extend(added);
+            origin = Some(of_file);
+        }
     }
     args.extend(own);
-    Ok(args)
+    Ok((args, origin))
 }
 
 /// A command without `--` is what everybody tries first.

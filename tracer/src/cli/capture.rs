@@ -60,10 +60,10 @@ pub struct Capture {
     pub files: Files,
 
     /// Only processes whose name (comm) matches GLOB; may be repeated
-    #[arg(long, value_name = "GLOB", help_heading = "Filters")]
+    #[arg(long, value_name = "GLOB", help_heading = "Filters", value_parser = value::pattern())]
     pub comm: Vec<OsString>,
     /// No process whose name (comm) matches GLOB; may be repeated
-    #[arg(long, value_name = "GLOB", help_heading = "Filters")]
+    #[arg(long, value_name = "GLOB", help_heading = "Filters", value_parser = value::pattern())]
     pub exclude_comm: Vec<OsString>,
     /// Only processes of USER (name or number); may be repeated
     #[arg(long, value_name = "USER", help_heading = "Filters", value_parser = users::uid_of, value_hint = ValueHint::Username)]

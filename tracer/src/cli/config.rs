@@ -51,12 +51,43 @@ pub(super) fn file(args: &[OsString]) -> Option<PathBuf> {
     None
 }
 
+/// Where the options of a file stand, for what shows only when all are put together.
+pub(super) struct Origin {
+    path: PathBuf,
+    options: Vec<Place>,
+}
+
+/// An option of the file.
+struct Place {
+    /// `--output`, `-o`.
+    spellings: Vec<String>,
+    key: String,
+    line: usize,
+}
+
+impl Origin {
+    /// The error with line and key in front, where it names an option of the file.
+    pub(super) fn locate(&self, error: &clap::Error) -> Option<ConfigError> {
+        let message = first_paragraph(error);
+        let of_no_option = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+        let place = message.split(of_no_option).find_map(|word| {
+            let mut options = self.options.iter();
+            options.find(|o| o.spellings.iter().any(|s| s == word))
+        })?;
+        Some(ConfigError::Line {
+            path: self.path.clone(),
+            line: place.line,
+            message: format!("{}: {message}", place.key),
+        })
+    }
+}
+
 /// What the file at `path` adds to `args`, both without the name of `command`.
 pub(super) fn arguments(
     path: &Path,
     command: &Command,
     args: &[OsString],
-) -> Result<Vec<OsString>, ConfigError> {
+) -> Result<(Vec<OsString>, Origin), ConfigError> {
     let text = read(path)?;
     let mut command = command.clone();
     command.build();
@@ -75,7 +106,21 @@ pub(super) fn arguments(
             .iter()
             .any(|g| g.get_id() == id.as_str() || excluded(g))
     });
-    Ok(added.flat_map(|(_, args)| args).collect())
+    let mut options = Vec::new();
+    let mut all = Vec::new();
+    for (id, (line, args)) in added {
+        let arg = command.get_arguments().find(|a| a.get_id() == id.as_str());
+        let long = arg.and_then(Arg::get_long).unwrap_or_default();
+        let short = arg.and_then(Arg::get_short).map(|s| format!("-{s}"));
+        options.push(Place {
+            spellings: [format!("--{long}")].into_iter().chain(short).collect(),
+            key: long.to_owned(),
+            line,
+        });
+        all.extend(args);
+    }
+    let path = path.into();
+    Ok((all, Origin { path, options }))
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -143,12 +188,12 @@ fn bare(arg: &Arg) -> Arg {
     bare
 }
 
-/// The arguments of each option in the file, by id, in the order of the command's options.
+/// The line and the arguments of each option in the file, by id.
 fn parse(
     path: &Path,
     text: &str,
     command: &Command,
-) -> Result<BTreeMap<String, Vec<OsString>>, ConfigError> {
+) -> Result<BTreeMap<String, (usize, Vec<OsString>)>, ConfigError> {
     let at = |span: Option<Range<usize>>, message: String| ConfigError::Line {
         path: path.into(),
         line: line(text, span.map_or(0, |s| s.start)),
@@ -172,7 +217,8 @@ fn parse(
         if args.len() > 1 && !matches!(arg.get_action(), ArgAction::Append) {
             return Err(fault(value.span(), "takes one value only"));
         }
-        options.insert(arg.get_id().to_string(), args);
+        let line = line(text, key.span().start);
+        options.insert(arg.get_id().to_string(), (line, args));
     }
     Ok(options)
 }
@@ -234,12 +280,16 @@ fn check(arg: &Arg, text: &OsStr) -> Result<(), String> {
     let alone = bare(arg).value_parser(arg.get_value_parser().clone());
     let command = Command::new("record").disable_help_flag(true).arg(alone);
     let args = [OsStr::new("record"), text];
-    command.try_get_matches_from(args).map(drop).map_err(|e| {
-        let message = e.to_string();
-        let first = message.split("\n\n").next().unwrap_or_default();
-        let first = first.strip_prefix("error: ").unwrap_or(first).trim_end();
-        first.split_whitespace().collect::<Vec<_>>().join(" ")
-    })
+    let taken = command.try_get_matches_from(args);
+    taken.map(drop).map_err(|e| first_paragraph(&e))
+}
+
+/// What an error says, on one line, without how the command is used.
+fn first_paragraph(error: &clap::Error) -> String {
+    let message = error.to_string();
+    let first = message.split("\n\n").next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first).trim_end();
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -94,6 +94,18 @@ fn faults_name_line_and_key() {
             "FILE:1: record: there is no such option",
         ),
         ("all = true\nall = true", "FILE:2: duplicate key"),
+        (
+            "all = true\noutput = ['x.jsonl', 'x.foo']",
+            "FILE:2: output: -o x.foo: the ending",
+        ),
+        (
+            "all = true\noutput = 'x.jsonl'\nkeep = 3\nkeep-size = 9",
+            "FILE:3: keep: the argument '--keep <N>' cannot be used with '--keep-size <SIZE>'",
+        ),
+        (
+            "all = true\ncomm = ['a*', '[b']",
+            "FILE:2: comm: invalid value '[b' for '--comm <GLOB>': the pattern",
+        ),
         ("all = true\noutput = \"x", "FILE:2: "),
         ("= 1", "FILE:1: "),
     ] {
@@ -109,6 +121,9 @@ fn what_neither_says_is_still_missing() {
     assert!(record("output = 'x.jsonl'", &["-a"]).is_ok());
     let error = record("", &["-a", "--no-such-option"]).expect_err("unknown");
     assert!(error.contains("--no-such-option"), "{error}");
+    // Nor is the file blamed for what it does not say.
+    let error = record("quiet = true", &["-a", "-o", "x.foo"]).expect_err("odd");
+    assert!(error.contains("error: -o x.foo"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Sizes and durations as users write them.
 
+use std::ffi::OsString;
 use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use crate::filter::glob;
 
 /// Longest argument list that Linux's own limit makes usual.
 const MAX_ARGV: u64 = 2 << 20;
@@ -29,6 +34,12 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| format!("{text} is too large"))
+}
+
+/// A pattern of names.
+pub(super) fn pattern() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new()
+        .try_map(|text| glob::compile(&[text.as_encoded_bytes()]).map(|_| text))
 }
 
 /// Bytes as a user would write them.
