@@ -1,8 +1,10 @@
 //! `tracer hist --backend ftrace`: the kernel's own triggers, told what to do while they count.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::process::Command;
 
-use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, run};
+use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, hist, run};
 use tracer_tests::host::skipped;
 use tracer_tests::{copy_program, fixture, require};
 
@@ -72,4 +74,37 @@ fn one_that_begins_paused_can_go_on() {
     assert_eq!(count(&ask("--show")), 0);
     running.signal(libc::SIGINT);
     running.finish().expect_code(0);
+}
+
+/// What was made at run time is no tracepoint; the kernel's own engine has it all the same.
+#[test]
+fn a_synthetic_event_is_for_the_kernels_engine() {
+    require!(root, bpf);
+    if let Err(reason) = has_triggers() {
+        return skipped(&reason);
+    }
+    let events = "/sys/kernel/tracing/synthetic_events";
+    let name = format!("of_test_{}", std::process::id());
+    let define = |line: &str| {
+        let mut file = OpenOptions::new().append(true).open(events)?;
+        file.write_all(line.as_bytes())
+    };
+    if let Err(error) = define(&format!("{name} u64 lat\n")) {
+        return skipped(&format!("{events}: {error}"));
+    }
+    let event = format!("synthetic:{name}");
+    let by = |backend: &str| {
+        let pair = [event.as_str(), "hist:keys=lat"];
+        // Others count who is called tiny.
+        hist(
+            pair.into_iter().chain(["--backend", backend]),
+            &["renamed", "other"],
+        )
+    };
+    let (ours, kernels) = (by("ebpf"), by("ftrace"));
+    define(&format!("!{name}\n")).expect("nobody uses it");
+    assert_eq!(ours.code(), 125);
+    let said = ours.stderr();
+    assert!(said.contains("--backend ftrace"), "{said}");
+    assert!(kernels.stderr().contains("Hits: 0"), "{kernels}");
 }

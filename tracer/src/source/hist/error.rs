@@ -26,6 +26,10 @@ pub enum HistError {
 fn not_attached(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::E2BIG) => "the kernel runs 64 programs at one event at most: name it less often",
+        // perf has no synthetic ones, and takes programs of another kind for probes.
+        Some(libc::ENODEV | libc::EINVAL) => {
+            "one that was made at run time (of a probe, a synthetic one) is no tracepoint: use --backend ftrace"
+        }
         Some(libc::EMFILE) => {
             "each trigger needs some five open files: raise their limit (ulimit -n), or name fewer"
         }
