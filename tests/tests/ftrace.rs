@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use tracer_tests::host::alone;
 use tracer_tests::{Trace, require};
 
 fn ftrace(trace: Trace) -> Trace {
@@ -95,6 +96,7 @@ fn waiting() -> tracer_tests::run::Running {
 #[test]
 fn nothing_is_left_whatever_the_end() {
     require!(root);
+    let _alone = alone();
     let tracefs = Tracefs::open();
     let settings = tracefs.settings();
     let mounts = || fs::read_to_string("/proc/self/mountinfo").expect("our mounts");
@@ -137,6 +139,8 @@ fn nothing_is_left_whatever_the_end() {
 #[test]
 fn what_a_killed_tracer_leaves_goes_with_the_next_start() {
     require!(root);
+    // Each that starts removes what a killed one has left.
+    let _alone = alone();
     let tracefs = Tracefs::open();
     let foreign = format!("somebody-{}", std::process::id());
     fs::create_dir(tracefs.path(&format!("instances/{foreign}"))).expect("an instance");

@@ -243,7 +243,7 @@ fn descendants_are_waited_for_where_that_is_wanted() {
 fn a_command_has_its_time() {
     require!(bpf);
     let trace = Trace::bare().without_capture().option("hist").options(ENDS);
-    let trace = trace.options(["--timeout", "0.3", "--", "sleep", "60"]);
+    let trace = trace.options(["--timeout", "2", "--", "sleep", "60"]);
     let outcome = trace.run().expect_code(124);
     assert_eq!(count_of(&outcome.stderr(), "sleep"), 1);
     for option in [

@@ -89,13 +89,39 @@ fn an_interrupt_of_tracer_alone_does_not_end_it() {
     assert!(outcome.stdout().contains("GOT 15"), "{outcome}");
 }
 
+/// Has SIGTERM blocked or ignored from the start, however late its program comes to do it.
+fn deaf(fixture: &str, change: fn()) -> Trace {
+    Trace::fixture(fixture, [""; 0])
+        .options(["--timeout", "0.2s"])
+        .setup(move |c| {
+            let change = move || {
+                change();
+                Ok(())
+            };
+            // SAFETY: both changes are made by functions that are async-signal-safe.
+            unsafe { c.pre_exec(change) };
+        })
+}
+
+fn block_termination() {
+    // SAFETY: the set is a plain value that is filled before it is used.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+fn ignore_termination() {
+    // SAFETY: it takes two numbers.
+    unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+}
+
 #[test]
 fn a_timeout_ends_the_command_with_124() {
     require!(source);
-    let outcome = Trace::fixture("listener", [""; 0])
-        .options(["--timeout", "0.2s"])
-        .run()
-        .expect_code(124);
+    let outcome = deaf("listener", block_termination).run().expect_code(124);
     assert!(
         outcome.stdout().contains("GOT 15"),
         "SIGTERM came first\n{outcome}"
@@ -106,10 +132,7 @@ fn a_timeout_ends_the_command_with_124() {
 #[test]
 fn a_timeout_kills_what_does_not_listen() {
     require!(source);
-    let outcome = Trace::fixture("stubborn", [""; 0])
-        .options(["--timeout", "0.2s"])
-        .run()
-        .expect_code(124);
+    let outcome = deaf("stubborn", ignore_termination).run().expect_code(124);
     outcome.capture().expect_root("s9");
 }
 

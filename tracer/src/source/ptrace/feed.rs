@@ -12,7 +12,8 @@ use crate::source::{Drained, Source};
 /// Events that are given out at once.
 const AMOUNT: usize = outbox::BATCH * 16;
 
-/// How long [`Source::finish`] waits for the tracing thread to let go.
+/// How long [`Source::finish`] waits for the tracing thread where it waits for descendants
+/// that nobody wants to wait for any more.
 const FINISH: Duration = Duration::from_millis(250);
 
 impl PtraceSource {
@@ -78,14 +79,14 @@ impl Source for PtraceSource {
         Ok(!self.closed)
     }
 
-    /// To be called when the command has ended: the tracing thread lets go of
-    /// the rest then by itself.
+    /// To be called when the command has ended: the tracing thread lets go of the rest
+    /// then by itself, soon, or as soon as a machine that is overloaded lets it.
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
-        let until = Instant::now() + FINISH;
+        let until = self.wait_all.then(|| Instant::now() + FINISH);
         loop {
             self.collect();
             self.give(out);
-            if self.closed || Instant::now() > until {
+            if self.closed || until.is_some_and(|until| Instant::now() > until) {
                 return;
             }
             if self.batches.is_empty() {

@@ -130,6 +130,7 @@ pub struct PtraceSource {
     /// `None`: somebody else waits for it.
     end: Option<oneshot::Receiver<RootEnd>>,
     notes: Notes,
+    wait_all: bool,
     /// Received, not yet given out.
     ahead: Vec<Event>,
     closed: bool,
@@ -152,6 +153,7 @@ impl PtraceSource {
         let (end_tx, end) = oneshot::channel();
         let notes = Notes::default();
         let done = Arc::new(Notify::new());
+        let wait_all = options.wait_all;
         let (thread_notes, thread_done) = (notes.clone(), Arc::clone(&done));
         let thread = move || {
             let seized = hold().map_err(PtraceError::Hold).and_then(|(pid, held)| {
@@ -183,6 +185,7 @@ impl PtraceSource {
             done,
             end: Some(end),
             notes,
+            wait_all,
             ahead: Vec::new(),
             closed: false,
             order: 0,
