@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde_json::Value;
 use tracer_tests::parts::{parts, read};
 use tracer_tests::pty::Pty;
 use tracer_tests::run::{Running, send};
@@ -156,14 +157,18 @@ fn processes_that_are_killed_while_they_create_others() {
         .run()
         .expect_code(0);
     let capture = outcome.capture();
-    // A ptracer may not learn who created a process before its creator is killed.
-    if capture.backend() != "ptrace" {
-        assert_eq!(capture.lost_at_all(), 0, "{outcome}");
+    match capture.backend() {
+        // A ptracer may not learn who created a process before its creator is killed.
+        "ptrace" => {}
+        // ftrace stops recording whose number was somebody else's who is freed late.
+        "ftrace" => assert_eq!(capture.lost_at_all(), capture.lost("exit"), "{outcome}"),
+        _ => assert_eq!(capture.lost_at_all(), 0, "{outcome}"),
     }
     let ended: BTreeSet<u64> = capture.ends().map(|e| e.num("pid")).collect();
-    for fork in capture.of("fork") {
-        assert!(ended.contains(&fork.num("child_pid")), "no end: {fork}");
-    }
+    let mut endless: Vec<&Value> = capture.of("fork").collect();
+    endless.retain(|fork| !ended.contains(&fork.num("child_pid")));
+    let lost = usize::try_from(capture.lost("exit")).expect("a small number");
+    assert!(endless.len() <= lost, "no end: {endless:#?}");
     assert!(capture.of("process").all(|p| !p.flag("running")));
 }
 

@@ -90,7 +90,7 @@ impl Looks {
         let Ok(stat) = self.proc.stat(id.pid) else {
             return false;
         };
-        let ended = self.proc.status(id.pid).is_ok_and(|s| s.is_zombie());
+        let ended = self.proc.status(id.pid).is_ok_and(|s| s.has_ended());
         !ended && stat.id.start <= id.start.saturating_add(Precision::Tick.tolerance_ns())
     }
 }

@@ -112,6 +112,8 @@ pub struct FtraceSource {
     following: bool,
     order: u64,
     complete_to: u64,
+    /// Since when nobody runs any more of whom no end is known, and who that is.
+    gone: Option<(u64, Vec<ProcId>)>,
     lost: bool,
     meanwhile: Meanwhile,
 }
@@ -159,6 +161,7 @@ impl FtraceSource {
             following: false,
             order: 0,
             complete_to: 0,
+            gone: None,
             lost: false,
             meanwhile: Meanwhile::default(),
         };
@@ -315,9 +318,24 @@ impl Source for FtraceSource {
     }
 
     fn any_alive(&mut self) -> io::Result<bool> {
-        // An end may be among what was lost, or not recorded.
-        let looks = &self.looks;
-        Ok(self.family.alive().any(|id| looks.is_running(id)))
+        let mut alive: Vec<ProcId> = self.family.alive().collect();
+        if alive.is_empty() {
+            return Ok(false);
+        }
+        if alive.iter().any(|id| self.looks.is_running(*id)) {
+            self.gone = None;
+            return Ok(true);
+        }
+        // Their ends, and whom they have left behind, may be on their way still. After
+        // that an end was lost, or not recorded.
+        alive.sort_unstable_by_key(|id| (id.pid, id.start));
+        match &self.gone {
+            Some((since, who)) if *who == alive => Ok(self.complete_to <= *since),
+            _ => {
+                self.gone = Some((boot_ns(), alive));
+                Ok(true)
+            }
+        }
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
