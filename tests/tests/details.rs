@@ -179,8 +179,12 @@ fn a_command_in_its_own_namespace_from_the_start() {
         return;
     };
     // tracer itself inside: fork() tells it an inner pid, the kernel side sees outer ones.
+    let mut launcher = vec![unshare.into_os_string(), "--pid".into(), "--fork".into()];
+    if tracer_tests::host::backend() == "ptrace" {
+        launcher.push("--mount-proc".into());
+    }
     let outcome = Trace::fixture("forkstorm", ["32"])
-        .through([unshare.into_os_string(), "--pid".into(), "--fork".into()])
+        .through(launcher)
         .run()
         .expect_code(0);
     outcome.capture().assert_exact(&outcome.truth());

@@ -116,6 +116,8 @@ fn usage_errors_name_the_remedy() {
         ("--uid-filter no-such-user -- true", "getent"),
         ("-o out.xls -- true", "--format"),
         ("--format csv -- true", "--output <FILE>"),
+        ("--rotate-size 1M -- true", "--output <FILE>"),
+        ("record -a --rotate-every 1m", "--output <FILE>"),
         ("-q -l -- true", "cannot be used with"),
         ("-q check", "tracer check --help"),
         ("check now", "--help"),
