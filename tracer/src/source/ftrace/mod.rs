@@ -34,6 +34,7 @@
 
 mod cpu;
 mod forgers;
+mod gone;
 mod look;
 mod losses;
 mod setup;
@@ -53,6 +54,7 @@ use crate::sys::tracefs::{Instance, Tracefs, TracefsError};
 
 use cpu::{Context, Cpu, Queued};
 pub use forgers::Forgers;
+use gone::Gone;
 use look::Looks;
 use setup::{configure, cpu_numbers, formats, page_size};
 
@@ -112,8 +114,7 @@ pub struct FtraceSource {
     following: bool,
     order: u64,
     complete_to: u64,
-    /// Since when nobody runs any more of whom no end is known, and who that is.
-    gone: Option<(u64, Vec<ProcId>)>,
+    gone: Gone,
     lost: bool,
     meanwhile: Meanwhile,
 }
@@ -161,7 +162,7 @@ impl FtraceSource {
             following: false,
             order: 0,
             complete_to: 0,
-            gone: None,
+            gone: Gone::default(),
             lost: false,
             meanwhile: Meanwhile::default(),
         };
@@ -318,24 +319,8 @@ impl Source for FtraceSource {
     }
 
     fn any_alive(&mut self) -> io::Result<bool> {
-        let mut alive: Vec<ProcId> = self.family.alive().collect();
-        if alive.is_empty() {
-            return Ok(false);
-        }
-        if alive.iter().any(|id| self.looks.is_running(*id)) {
-            self.gone = None;
-            return Ok(true);
-        }
-        // Their ends, and whom they have left behind, may be on their way still. After
-        // that an end was lost, or not recorded.
-        alive.sort_unstable_by_key(|id| (id.pid, id.start));
-        match &self.gone {
-            Some((since, who)) if *who == alive => Ok(self.complete_to <= *since),
-            _ => {
-                self.gone = Some((boot_ns(), alive));
-                Ok(true)
-            }
-        }
+        let alive = self.family.alive().collect();
+        Ok(self.gone.may_run(alive, &self.looks, self.complete_to))
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
