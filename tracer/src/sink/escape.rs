@@ -28,6 +28,18 @@ pub fn escaped(bytes: &[u8]) -> String {
     out
 }
 
+/// Each line of a text [`escape`]d; what ends it stays.
+pub fn escaped_lines(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, line) in text.split(|b| *b == b'\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
+        escape(&mut out, line);
+    }
+    out
+}
+
 fn is_harmless(c: char) -> bool {
     !c.is_control() && !is_deceptive(c)
 }
@@ -203,6 +215,15 @@ mod tests {
         ] {
             assert!(escaped(c.as_bytes()).is_ascii(), "{c:?}");
         }
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        assert_eq!(
+            escaped_lines(b"a\x1b[31m:\n  b\r\n"),
+            "a\\x1b[31m:\n  b\\r\n"
+        );
+        assert_eq!(escaped_lines(b""), "");
     }
 
     #[test]

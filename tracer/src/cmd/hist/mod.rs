@@ -18,13 +18,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
-use self::show::{Outputs, harmless};
+use self::show::Outputs;
 use self::targets::Targets;
 use super::run::block_on;
 use crate::cli::Hist;
 use crate::hist::plan::KeyForm;
 use crate::hist::resolve::{Kallsyms, Names, Syscalls};
 use crate::launch::Command;
+use crate::sink::escape::escaped_lines;
 use crate::sys::tracefs::Tracefs;
 
 /// Counts, and prints the tables. The exit status is the command's, or 0.
@@ -35,7 +36,7 @@ pub fn run(options: &Hist) -> Result<ExitCode> {
     if let Some((word, whom)) = options.action() {
         let mut answer = control::ask(word, whom)?;
         if io::stdout().is_terminal() {
-            answer = harmless(&answer);
+            answer = escaped_lines(&answer).into_bytes();
         }
         let mut out = io::stdout().lock();
         return match out.write_all(&answer).and_then(|()| out.flush()) {

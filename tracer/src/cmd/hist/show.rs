@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::cli::{Hist, HistBackend};
 use crate::hist::render::View;
-use crate::sink::escape::escape;
+use crate::sink::escape::escaped_lines;
 use crate::sink::output::{open_private, open_replacement};
 
 /// Columns of a terminal that does not say how many it has.
@@ -189,7 +189,7 @@ fn print(
         out.write_all(b"\x1b[H\x1b[J")?;
     }
     match terminal && matches!(form, Form::Text | Form::Csv) {
-        true => out.write_all(&harmless(text))?,
+        true => out.write_all(escaped_lines(text).as_bytes())?,
         false => out.write_all(text)?,
     }
     out.flush()
@@ -225,20 +225,6 @@ pub fn heading(event: &str, tables: usize) -> Vec<u8> {
         0 | 1 => Vec::new(),
         _ => format!("# event: {event}\n").into_bytes(),
     }
-}
-
-/// Texts of strangers, as a terminal may see them.
-pub fn harmless(text: &[u8]) -> Vec<u8> {
-    let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive(|b| *b == b'\n') {
-        let (line, end) = match line.strip_suffix(b"\n") {
-            Some(line) => (line, "\n"),
-            None => (line, ""),
-        };
-        escape(&mut out, line);
-        out.push_str(end);
-    }
-    out.into_bytes()
 }
 
 fn columns() -> usize {
