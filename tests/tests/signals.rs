@@ -208,7 +208,9 @@ fn signals_while_it_begins_do_not_cost_the_ebpf_source() {
         });
         let recorded = |part: &PathBuf| !read(part).is_empty();
         let has_ended = || fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tZ"));
-        while !parts(&dir, "x", ".jsonl").iter().any(recorded) && !has_ended() {}
+        while !parts(&dir, "x", ".jsonl").iter().any(recorded) && !has_ended() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         begun.store(true, Ordering::Relaxed);
     });
     running.signal(libc::SIGTERM);

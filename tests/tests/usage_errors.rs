@@ -84,7 +84,7 @@ fn too_small_a_stack() {
             c.pre_exec(|| {
                 let limit = libc::rlimit {
                     rlim_cur: 64 << 10,
-                    rlim_max: libc::RLIM_INFINITY,
+                    rlim_max: 64 << 10,
                 };
                 libc::setrlimit(libc::RLIMIT_STACK, &limit);
                 Ok(())

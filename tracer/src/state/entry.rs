@@ -76,10 +76,6 @@ impl Entry {
         }
     }
 
-    pub const fn was_forked(&self) -> bool {
-        self.process.fork_seen
-    }
-
     /// A new process: it runs its parent's program, as its parent's user.
     pub fn fork(&mut self, e: &Fork, inherited: Inherited) {
         let p = &mut self.process;

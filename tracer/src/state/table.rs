@@ -201,7 +201,7 @@ impl Table {
             && self
                 .entries
                 .get(&other)
-                .is_some_and(|other| other.was_forked())
+                .is_some_and(|other| other.process.fork_seen)
         {
             if self.is_running(&other) {
                 self.end_unseen(&other, e.ts, row);
