@@ -69,7 +69,7 @@ fn a_file_that_is_watched_is_replaced_as_a_whole() {
     fs::write(&left, "of one that was killed").expect("our own directory");
     let [file_arg, link_arg] = [&file, &link].map(|f| f.display().to_string());
     let outputs = ["-o", file_arg.as_str(), "-o", link_arg.as_str()];
-    let times = ["--watch", "0.05", "--duration", "60s"];
+    let times = ["--watch", "0.05", "--duration", "600s"];
     let mut running = counting(ENDS.into_iter().chain(outputs).chain(times));
     let old = || fs::File::open(&file).expect("it is there");
     let filled = |file: &fs::File| file.metadata().expect("open").len() > 0;
@@ -130,7 +130,7 @@ fn told_to_pause(backend: &str) {
         "hist:name=ends:keys=comm:size=1024",
         // Where the test fails it ends by itself.
         "--duration",
-        "60s",
+        "600s",
     ]);
     let pid = running.pid().to_string();
     let socket = socket(running.pid());

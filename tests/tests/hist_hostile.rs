@@ -4,6 +4,8 @@
 use std::fs;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracer_tests::hist::{ENDS, count_of, counting, hist, json, rows, run};
@@ -215,7 +217,20 @@ fn a_reader_that_leaves_ends_it() {
         let mut some = [0; 1];
         out.read_exact(&mut some).expect("a table");
         drop(out);
-        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{form}");
+        let begin = Instant::now();
+        let end = loop {
+            match child.try_wait().expect("a child") {
+                Some(end) => break end,
+                None if begin.elapsed() < Duration::from_secs(300) => {
+                    sleep(Duration::from_millis(5))
+                }
+                None => {
+                    let _ = child.kill();
+                    panic!("{form}: it goes on");
+                }
+            }
+        };
+        assert_eq!(end.code(), Some(0), "{form}");
     }
 }
 

@@ -16,7 +16,7 @@ fn a_pause_keeps_what_has_been_counted() {
         return skipped(&reason);
     }
     // Where the test fails it ends by itself.
-    let options = ["--backend", "ftrace", "--duration", "60s"];
+    let options = ["--backend", "ftrace", "--duration", "600s"];
     let running = counting(ENDS.into_iter().chain(options));
     let pid = running.pid().to_string();
     let ask = |option: &str| run([option, pid.as_str()]).expect_code(0).stdout();
@@ -57,7 +57,7 @@ fn one_that_begins_paused_can_go_on() {
     let program = dir.path().join("begun-paused");
     copy_program(&fixture("tiny"), &program);
     let trigger = "hist:keys=comm:pause if comm ~ \"begun-*\"";
-    let options = ["--backend", "ftrace", "--duration", "60s"];
+    let options = ["--backend", "ftrace", "--duration", "600s"];
     let running = counting([ENDS[0], trigger].into_iter().chain(options));
     let pid = running.pid().to_string();
     let ask = |option: &str| run([option, pid.as_str()]).expect_code(0).stdout();

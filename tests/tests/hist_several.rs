@@ -14,7 +14,7 @@ fn of_several_that_run_one_is_named() {
     let _alone = alone();
     let named = |name: &str| {
         let trigger = format!("hist:name={name}:keys=comm");
-        counting([ENDS[0], &trigger, "--duration", "60s"])
+        counting([ENDS[0], &trigger, "--duration", "600s"])
     };
     let (first, second, other) = (named("same"), named("same"), named("other"));
     let ask = |option: &str, whom: &str| run([option, whom]);

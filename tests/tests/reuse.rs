@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use tracer_tests::beside::Beside;
 use tracer_tests::{Capture, Record, Trace, fixture, require};
 
 /// Writing a number here makes the next process have the one after it.
@@ -74,17 +75,13 @@ fn a_number_that_goes_to_a_stranger() {
     let strange = format!(
         "exec 3<>{asked} 4<>{done}; while read -r p <&3; do echo $((p - 1)) >{LAST_PID}; {tiny}; ({tiny}; :); echo >&4; done"
     );
-    let mut stranger = Command::new("/bin/sh")
-        .args(["-c", &strange])
-        .spawn()
-        .expect("a shell runs");
+    let stranger = Beside::shell(&strange);
     let script = format!(
         "exec 3<>{asked} 4<>{done}; i=0; while [ $i -lt 20 ]; do (:) & p=$!; wait $p; echo $p >&3; read -r x <&4; i=$((i + 1)); done"
     );
-    let outcome = Trace::shell(&script).option("--wait-all").run();
-    stranger.kill().expect("it still runs");
-    stranger.wait().expect("a child can be waited for");
-    let capture = outcome.expect_code(0).capture();
+    let trace = Trace::shell(&script).option("--wait-all");
+    let capture = trace.run().expect_code(0).capture();
+    drop(stranger);
     assert_eq!(capture.of("exec").count(), 1, "{}", capture.outline());
     assert_eq!(forks_and_ends(&capture), (20, 20), "{}", capture.outline());
     assert_eq!(capture.of("process").count(), 21, "{}", capture.outline());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tracer_tests::parts::{parts, read};
+use tracer_tests::parts::parts;
 use tracer_tests::pty::Pty;
 use tracer_tests::run::{Running, send};
 use tracer_tests::truth::number_after;
@@ -198,19 +198,21 @@ fn signals_while_it_begins_do_not_cost_the_ebpf_source() {
         let caught = caught.and_then(|c| u64::from_str_radix(c, 16).ok());
         caught.is_some_and(|c| c & 1 << (libc::SIGHUP - 1) != 0)
     });
+    let pid = running.pid();
     let begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !begun.load(Ordering::Relaxed) {
-                running.signal(libc::SIGHUP);
+            let has_ended = || fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tZ"));
+            while !begun.load(Ordering::Relaxed) && !has_ended() {
+                send(pid, libc::SIGHUP);
                 std::thread::sleep(Duration::from_micros(200));
             }
+            begun.store(true, Ordering::Relaxed);
         });
-        let recorded = |part: &PathBuf| !read(part).is_empty();
-        let has_ended = || fs::read_to_string(&status).is_ok_and(|s| s.contains("State:\tZ"));
-        while !parts(&dir, "x", ".jsonl").iter().any(recorded) && !has_ended() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let recorded = |part: &PathBuf| fs::metadata(part).is_ok_and(|meta| meta.len() > 0);
+        running.await_condition("records", |_| {
+            parts(&dir, "x", ".jsonl").iter().any(recorded) || begun.load(Ordering::Relaxed)
+        });
         begun.store(true, Ordering::Relaxed);
     });
     running.signal(libc::SIGTERM);

@@ -160,6 +160,10 @@ impl Capture {
             }
             _ => {}
         }
+        let rotates = self.files.rotate_size.is_some() || self.files.rotate_every.is_some();
+        if rotates && self.output.is_empty() {
+            return fault("--rotate-size and --rotate-every need a file: add -o FILE");
+        }
         for (option, count, most) in [
             ("--uid-filter", self.uid_filter.len(), MAX_UIDS),
             ("--cgroup", self.cgroup.len(), MAX_CGROUPS),

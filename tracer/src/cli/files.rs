@@ -13,10 +13,10 @@ use crate::sink::series::Keep;
 #[derive(Clone, Debug, Args)]
 pub struct Files {
     /// Begin the next file when one has about SIZE; files are then named FILE-000001-TIME.ENDING and so on
-    #[arg(long, value_name = "SIZE", help_heading = "Files", requires = "output", value_parser = value::file_size)]
+    #[arg(long, value_name = "SIZE", help_heading = "Files", value_parser = value::file_size)]
     pub rotate_size: Option<u64>,
     /// Begin the next file after this time, if anything was recorded in it
-    #[arg(long, value_name = "DURATION", help_heading = "Files", requires = "output", value_parser = value::rotation)]
+    #[arg(long, value_name = "DURATION", help_heading = "Files", value_parser = value::rotation)]
     pub rotate_every: Option<Duration>,
     /// Keep the last N finished files of each -o, remove older ones
     #[arg(long, value_name = "N", help_heading = "Files", conflicts_with = "keep_size", value_parser = clap::value_parser!(u64).range(1..))]

@@ -162,7 +162,8 @@ fn is_cut_of(
     match (short, long) {
         // What is cut of a working directory is its upper end.
         (Value::String(short), Value::String(long)) if name == "cwd" => {
-            long.ends_with(short.as_str())
+            let upper = long.strip_suffix(short.as_str());
+            upper.is_some_and(|upper| upper.ends_with('/'))
         }
         (Value::String(short), Value::String(long)) => long.starts_with(short.as_str()),
         (Value::Array(short), Value::Array(long)) => {

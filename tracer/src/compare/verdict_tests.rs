@@ -79,7 +79,9 @@ fn working_directories_as_two_sources_show_them() {
     // Too deep to be walked up to its root.
     let cut = r#""c/d","cwd_state":"truncated""#;
     assert_eq!(verdict(cut, r#""/a/b/c/d""#), equal(0));
-    assert_eq!(verdict(cut, r#""/c/d/e""#).0, Verdict::Different);
+    for other in [r#""/c/d/e""#, r#""/a/bc/d""#] {
+        assert_eq!(verdict(cut, other).0, Verdict::Different);
+    }
 }
 
 /// Whatever explains each record that is on one side only.

@@ -181,6 +181,9 @@ const USAGE: [Column; 18] = usage_columns! {
     read_bytes write_bytes cancelled_write_bytes rchar wchar run_delay_ns blkio_delay_ns
 };
 
+/// Bytes of the writer's own buffer: it has a new one for each row.
+const CELLS: usize = 1024;
+
 /// Column of the last row, which says how many events were lost.
 const LOST: &str = "lost";
 
@@ -210,7 +213,9 @@ impl Csv {
     ) -> io::Result<()> {
         let mut filled = Ok(());
         self.out.append(|buf| {
-            let mut csv = csv::Writer::from_writer(buf);
+            let mut csv = csv::WriterBuilder::new()
+                .buffer_capacity(CELLS)
+                .from_writer(buf);
             filled = fill(&mut csv, &mut self.cell).and_then(|()| Ok(csv.flush()?));
         })?;
         Ok(filled?)

@@ -113,12 +113,14 @@ impl Place {
     /// Where a table in a file is from now on, which is empty until there is one.
     fn open(path: &Path) -> Result<Self> {
         let is_file = open_private(path, true, true)?.metadata()?.is_file();
-        // One that has no name any more cannot be replaced.
+        // One that has no name any more cannot be replaced, nor one that is mounted by itself.
         let Some(real) = fs::canonicalize(path).ok().filter(|_| is_file) else {
             return Ok(Self::Stream(path.into()));
         };
-        replace(&real, b"")?;
-        Ok(Self::File(real))
+        match replace(&real, b"") {
+            Err(error) if is_mounted(&error) => Ok(Self::Stream(path.into())),
+            replaced => replaced.map(|()| Self::File(real)),
+        }
     }
 
     fn is_terminal(&self) -> bool {
@@ -165,6 +167,12 @@ fn by_ending(path: &Path) -> Result<Form> {
 }
 
 /// Whoever reads the file meanwhile has the last table or this one, and never half of it.
+/// What rename(2) says of a mount point.
+fn is_mounted(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.and_then(io::Error::raw_os_error) == Some(libc::EBUSY)
+}
+
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut part = open_replacement(path)?;
     let written = part.append(bytes).and_then(|()| part.publish());

@@ -4,9 +4,15 @@ use super::look::Looks;
 use crate::model::ProcId;
 use crate::model::time::boot_ns;
 
-/// Since when nobody runs any more of whom no end is known, and who that is.
+/// Of the records' time, between two looks into /proc: after a storm there are many to look for.
+const PAUSE_NS: u64 = 10_000_000;
+
 #[derive(Debug, Default)]
-pub struct Gone(Option<(u64, Vec<ProcId>)>);
+pub struct Gone {
+    looked: u64,
+    /// Since when nobody runs any more of whom no end is known, and who that is.
+    since: Option<(u64, Vec<ProcId>)>,
+}
 
 impl Gone {
     /// Whether any of `alive` runs, or may have left somebody behind who does. The records
@@ -15,17 +21,21 @@ impl Gone {
         if alive.is_empty() {
             return false;
         }
+        if complete_to < self.looked.saturating_add(PAUSE_NS) {
+            return true;
+        }
+        self.looked = boot_ns();
         if alive.iter().any(|id| looks.is_running(*id)) {
-            self.0 = None;
+            self.since = None;
             return true;
         }
         // Their ends, and whom they have left behind, may be on their way still. After
         // that an end was lost, or not recorded.
         alive.sort_unstable_by_key(|id| (id.pid, id.start));
-        match &self.0 {
+        match &self.since {
             Some((since, who)) if *who == alive => complete_to <= *since,
             _ => {
-                self.0 = Some((boot_ns(), alive));
+                self.since = Some((boot_ns(), alive));
                 true
             }
         }

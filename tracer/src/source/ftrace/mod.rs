@@ -43,6 +43,8 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
+use rustc_hash::FxHashSet;
+
 use crate::decode::ftrace::format::{EVENTS, FormatError};
 use crate::decode::ftrace::{Family, Lookup};
 use crate::model::time::boot_ns;
@@ -326,7 +328,7 @@ impl Source for FtraceSource {
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
         // While ends are still recorded: those of these must be.
         let looks = &self.looks;
-        let ended: Vec<ProcId> = self
+        let ended: FxHashSet<ProcId> = self
             .family
             .alive()
             .filter(|id| !self.whole_system && !looks.is_running(*id))
@@ -347,7 +349,8 @@ impl Source for FtraceSource {
         }
         let unseen = self.family.alive().filter(|id| ended.contains(id)).count() as u64;
         let count = unseen + self.family.unseen_ends();
-        if count > 0 && !self.lost {
+        // All are recorded of the whole system; who had ended before it was none of it.
+        if count > 0 && !self.lost && !self.whole_system {
             self.order += 1;
             let lost = Lost {
                 ts: now,

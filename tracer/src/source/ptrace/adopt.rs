@@ -152,7 +152,11 @@ impl Tracer {
         }
         let id = ProcId {
             pid: child,
-            start: self.newest.begin(child, start),
+            start: match stat {
+                Some(_) => self.newest.begin(child, start),
+                // Not a time of /proc.
+                None => start,
+            },
             precision,
         };
         // The parent is the one that getppid names: with CLONE_PARENT not the creator.

@@ -16,14 +16,6 @@ impl Status {
         word.parse().ok()
     }
 
-    /// It waits to be reaped, or is just going. Its leader alone may have ended before the
-    /// other threads, which are counted with it.
-    pub fn has_ended(&self) -> bool {
-        let state = self.value("State:");
-        state.is_some_and(|s| s.trim_start().starts_with(['Z', 'X']))
-            && self.number("Threads:", 0).is_none_or(|n| n <= 1)
-    }
-
     /// A newline in the name is escaped, so no line but the first holds any of it.
     fn value(&self, key: &str) -> Option<&str> {
         let mut lines = self.0.split(|b| *b == b'\n');
@@ -92,7 +84,6 @@ mod tests {
         let status = proc.status(pid).unwrap();
         assert_eq!(status.number("Tgid:", 0), Some(pid));
         assert!(status.number("Uid:", 3).is_some() && status.number("Uid:", 4).is_none());
-        assert!(!status.has_ended());
         let tids = proc.tids(pid);
         assert!(tids.contains(&pid) && proc.pids().contains(&pid));
         for tid in tids {
@@ -109,6 +100,6 @@ mod tests {
     fn a_name_cannot_pass_for_a_line() {
         let status = Status(b"Name:\tx\\nTgid:\t7\nState:\tZ (zombie)\nTgid:\t9\n".to_vec());
         assert_eq!(status.number("Tgid:", 0), Some(9));
-        assert!(status.has_ended());
+        assert_eq!(status.value("State:"), Some("\tZ (zombie)"));
     }
 }
