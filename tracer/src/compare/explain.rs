@@ -24,6 +24,10 @@ const PARENT: &str =
 const CODE: &str =
     "threads that ended while their process did: ptrace is told the code of the process";
 
+/// A parent that ended after one of the recordings did.
+const RAN_ON: &str =
+    "parents of processes that ran on after the end of one side: each says who it was then";
+
 /// A path in another root directory.
 const ROOT: &str = "working directories of processes with another root directory (chroot): ptrace shows them as they are in tracer's";
 
@@ -181,6 +185,14 @@ impl Opinion<'_> {
         a: &Map<String, Value>,
         b: &Map<String, Value>,
     ) -> Option<&'static str> {
+        let runs_on =
+            |record: &Map<String, Value>| record.get("running") == Some(&Value::Bool(true));
+        if matches!(member.member.as_str(), "ppid" | "parent_start")
+            && kind == Kind::Process
+            && runs_on(a) != runs_on(b)
+        {
+            return Some(RAN_ON);
+        }
         let sides = [(self.a, a, b, &member.a), (self.b, b, a, &member.b)];
         let ptrace = sides.iter().filter(|s| s.0.backend == "ptrace");
         for (_, own, other, value) in ptrace {
