@@ -3,19 +3,22 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::MutexGuard;
 
 use tracer_tests::beside::Beside;
+use tracer_tests::host::{alone, root, skipped};
 use tracer_tests::{Capture, Record, Trace, fixture, require};
 
 /// Writing a number here makes the next process have the one after it.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
-fn pids_can_be_chosen() -> bool {
-    let can = Path::new(LAST_PID).exists() && tracer_tests::host::root().is_ok();
-    if !can {
-        tracer_tests::host::skipped("the next pid cannot be chosen here");
+/// For one test at a time, each of which chooses the pid of whatever process is next.
+fn choosing_pids() -> Option<MutexGuard<'static, ()>> {
+    if Path::new(LAST_PID).exists() && root().is_ok() {
+        return Some(alone());
     }
-    can
+    skipped("the next pid cannot be chosen here");
+    None
 }
 
 /// Processes that were forked, and those of which the end is there or counted as lost.
@@ -33,11 +36,9 @@ fn forks_and_ends(capture: &Capture) -> (usize, usize) {
 #[test]
 fn one_number_for_many() {
     require!(source);
-    // Both choose the pid of whatever process is next.
-    let _alone = tracer_tests::host::alone();
-    if !pids_can_be_chosen() {
+    let Some(_alone) = choosing_pids() else {
         return;
-    }
+    };
     let script = format!(
         "i=0; while [ $i -lt 50 ]; do (:) & p=$!; wait $p; echo $((p - 1)) >{LAST_PID}; i=$((i + 1)); done"
     );
@@ -58,11 +59,9 @@ fn one_number_for_many() {
 #[test]
 fn a_number_that_goes_to_a_stranger() {
     require!(source);
-    // Both choose the pid of whatever process is next.
-    let _alone = tracer_tests::host::alone();
-    if !pids_can_be_chosen() {
+    let Some(_alone) = choosing_pids() else {
         return;
-    }
+    };
     let dir = tempfile::tempdir().expect("a directory");
     let fifo = |name: &str| {
         let path = dir.path().join(name);

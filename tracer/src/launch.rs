@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 pub use child::{Child, Ended, shell_code};
 pub use error::{LaunchError, Step};
 
-use crate::sys::signals;
+use crate::sys::signals::{self, Undisturbed};
 use crate::sys::users::User;
 
 /// Exit status of a child that tracer left before it was released. Nobody
@@ -103,14 +103,14 @@ impl Command {
         let (errors_out, errors_in) = io::pipe()?;
         let mut image = Image::new(self);
         // No signal may find the child with a handler of tracer's.
-        let mask = signals::block_all();
+        let undisturbed = Undisturbed::begin();
         // SAFETY: the child only makes async-signal-safe calls and never returns.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             image.run(gate_out.as_fd(), gate_in.as_fd(), errors_in.as_fd());
         }
         let error = io::Error::last_os_error();
-        signals::unblock(mask);
+        drop(undisturbed);
         if pid < 0 {
             return Err(error);
         }

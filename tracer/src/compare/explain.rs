@@ -189,6 +189,7 @@ impl Opinion<'_> {
             |record: &Map<String, Value>| record.get("running") == Some(&Value::Bool(true));
         if matches!(member.member.as_str(), "ppid" | "parent_start")
             && kind == Kind::Process
+            && self.orphan
             && runs_on(a) != runs_on(b)
         {
             return Some(RAN_ON);

@@ -51,6 +51,28 @@ fn a_row_is_lost_with_all_events_of_its_process() {
     );
 }
 
+/// One side's end came before that of the process, and of its parent.
+#[test]
+fn who_runs_on_has_another_parent_later() {
+    let with = |lines: Vec<String>, running: bool, parent: &str| -> Vec<String> {
+        let more = format!(r#""running":{running},{parent}"#);
+        let lines = with_row(lines, 0).into_iter();
+        lines
+            .map(|l| l.replace(r#""running":false"#, &more))
+            .collect()
+    };
+    let mut later = with(other(3), false, r#""ppid":1,"parent_start":1"#);
+    // After that of its parent.
+    let row = line_with(&later, [r#""process","pid""#, r#""end":1200000"#]);
+    later[row] = later[row].replace("1200000", "9000000");
+    for running in [true, false] {
+        let a = with(run(3), running, r#""ppid":10,"parent_start":900"#);
+        let report = report(&a, &later);
+        let faults = report.members.get("ppid").copied().unwrap_or(0);
+        assert_eq!(faults, u64::from(!running), "{report:#?}");
+    }
+}
+
 /// Where the command's program had a working directory, as each side says.
 fn with_cwd(lines: Vec<String>, cwd: &str) -> Vec<String> {
     let member = format!(r#""filename":"/bin/sh","cwd":{cwd},"#);

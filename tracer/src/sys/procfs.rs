@@ -195,7 +195,8 @@ fn gone(error: io::Error) -> io::Error {
     }
 }
 
-fn reason(error: &io::Error) -> Reason {
+/// Why something of a process, or of its memory, could not be read.
+pub(crate) fn reason(error: &io::Error) -> Reason {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Reason::Denied,
         Some(libc::EIO | libc::EFAULT) => Reason::Fault,

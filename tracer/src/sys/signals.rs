@@ -115,29 +115,23 @@ pub fn default_actions(signals: &[c_int]) {
     }
 }
 
-/// Blocks every signal in this thread and returns the mask of before.
-pub(crate) fn block_all() -> u64 {
-    change_mask(libc::SIG_SETMASK, u64::MAX)
-}
-
-/// Sets this thread's mask to what [`block_all`] returned.
-pub(crate) fn unblock(mask: u64) {
-    change_mask(libc::SIG_SETMASK, mask);
-}
-
-/// As long as it lives no signal reaches this thread, nor those that it starts: where one
-/// waits, the kernel breaks off what it verifies (EAGAIN).
-pub struct Undisturbed(u64);
+/// As long as it lives no signal reaches this thread, nor those that it starts: a child
+/// that is forked must not run tracer's handlers, and where a signal waits the kernel
+/// breaks off what it verifies (EAGAIN).
+pub struct Undisturbed(
+    /// The mask of before.
+    u64,
+);
 
 impl Undisturbed {
     pub fn begin() -> Self {
-        Self(block_all())
+        Self(change_mask(libc::SIG_SETMASK, u64::MAX))
     }
 }
 
 impl Drop for Undisturbed {
     fn drop(&mut self) {
-        unblock(self.0);
+        change_mask(libc::SIG_SETMASK, self.0);
     }
 }
 

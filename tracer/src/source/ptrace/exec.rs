@@ -1,6 +1,5 @@
 //! A new program: everything is read while the task stands at its exec stop.
 
-use std::io;
 use std::sync::Arc;
 
 use super::call;
@@ -13,6 +12,7 @@ use super::stack::{Ids, Stack};
 use super::tracer::Tracer;
 use crate::model::time::boot_ns;
 use crate::model::{Args, Event, Exec, Field, Reason};
+use crate::sys::procfs::reason;
 
 impl Tracer {
     pub(super) fn on_exec(&mut self, pid: u32, rusage: &Rusage) {
@@ -195,16 +195,6 @@ fn lost_privileges(program: &Program, euid: Option<u32>, egid: Option<u32>) -> b
     let both = libc::S_ISGID | libc::S_IXGRP;
     let setgid = program.mode & both == both && egid != Some(program.gid);
     setuid || setgid || program.caps
-}
-
-pub(super) fn reason(error: &io::Error) -> Reason {
-    match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Reason::Denied,
-        Some(libc::EFAULT) => Reason::Fault,
-        // A path that is too long for a link of /proc.
-        Some(libc::ENAMETOOLONG) => Reason::Source,
-        _ => Reason::Gone,
-    }
 }
 
 #[cfg(test)]
