@@ -205,6 +205,42 @@ impl Instance {
             .map_err(|error| TracefsError::File { path, error })?;
         Ok(text)
     }
+
+    /// What the kernel counted on one CPU.
+    pub fn cpu_stats(&self, cpu: u32) -> Option<CpuStats> {
+        let path = self.path.join(format!("per_cpu/cpu{cpu}/stats"));
+        // By one read: the kernel writes this text anew for each (kernel/trace/trace.c,
+        // tracing_stats_read), and pieces of several do not fit together.
+        let mut text = [0; 1024];
+        let length = File::open(path).and_then(|mut f| f.read(&mut text)).ok()?;
+        CpuStats::parse(std::str::from_utf8(text.get(..length)?).ok()?)
+    }
+}
+
+/// Figures of a CPU's buffer, in records since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuStats {
+    /// Overwritten before they were read.
+    pub overrun: u64,
+    /// Not written for want of room.
+    pub dropped: u64,
+    /// Given to a reader.
+    pub read: u64,
+}
+
+impl CpuStats {
+    fn parse(text: &str) -> Option<Self> {
+        // `commit overrun:` ends like `overrun:`.
+        let figure = |key| -> Option<u64> {
+            text.lines()
+                .find_map(|l| l.strip_prefix(key)?.trim().parse().ok())
+        };
+        Some(Self {
+            overrun: figure("overrun: ")?,
+            dropped: figure("dropped events: ")?,
+            read: figure("read events: ")?,
+        })
+    }
 }
 
 impl Drop for Instance {
@@ -250,80 +286,4 @@ fn descriptor(result: libc::c_long) -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A directory in place of tracefs.
-    fn elsewhere() -> (tempfile::TempDir, Tracefs) {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("instances")).unwrap();
-        let root = dir.path().to_path_buf();
-        (dir, Tracefs { root, _own: None })
-    }
-
-    #[test]
-    fn an_instance_ends_with_its_value() {
-        let (dir, tracefs) = elsewhere();
-        let instance = tracefs.instance(&Proc::default()).unwrap();
-        let path = instance.path().to_path_buf();
-        assert!(path.starts_with(dir.path()) && path.is_dir());
-        drop(instance);
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn only_what_a_dead_tracer_left_is_stale() {
-        let (dir, tracefs) = elsewhere();
-        let proc = Proc::default();
-        let us = Owner::of_us(&proc).unwrap();
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        let gone = Owner {
-            pid: ended.id(),
-            ..us
-        };
-        ended.wait().unwrap();
-        let reused = Owner { start: 1, ..us };
-        let elsewhere = Owner {
-            namespace: 1,
-            ..gone
-        };
-        let name = |owner: Owner| format!("{owner}-0");
-        let keep = [
-            name(us),
-            name(elsewhere),
-            "tracer-1".into(),
-            format!("{gone}-0-1"),
-            format!("{gone}-x"),
-            "somebody".into(),
-        ];
-        let stale = [name(gone), name(reused)];
-        for name in keep.iter().chain(&stale) {
-            fs::create_dir(dir.path().join("instances").join(name)).unwrap();
-        }
-        let mut removed = tracefs.remove_stale(&proc).unwrap();
-        removed.sort();
-        let mut expected = stale.map(|n| dir.path().join("instances").join(n));
-        expected.sort();
-        assert_eq!(removed, expected);
-        assert_eq!(
-            fs::read_dir(tracefs.instances()).unwrap().count(),
-            keep.len()
-        );
-        assert!(tracefs.stale(&proc).unwrap().is_empty());
-    }
-
-    #[test]
-    fn it_is_opened_where_nobody_mounted_it() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            println!("skipped: not root");
-            return;
-        }
-        let before = mounts::mounts(Path::new("/proc")).unwrap();
-        let fd = mount_unseen(c"tracefs").unwrap();
-        let events = format!("/proc/self/fd/{}/events", fd.as_raw_fd());
-        assert!(Path::new(&events).is_dir());
-        assert_eq!(mounts::mounts(Path::new("/proc")).unwrap(), before);
-        assert!(mount_unseen(c"no such file system").is_err());
-    }
-}
+mod tests;

@@ -251,7 +251,8 @@ impl Cpu {
         if found == 0 && losses.is_empty() {
             return;
         }
-        let read = statistic(to.instance, self.number, "read events: ").unwrap_or(counted.read);
+        let figures = to.instance.cpu_stats(self.number);
+        let read = figures.map_or(counted.read, |f| f.read);
         let given = read.saturating_sub(counted.read);
         counted.compared = counted.text.records();
         counted.read = read;
@@ -296,18 +297,7 @@ impl Cpu {
 
     /// As the kernel counts them.
     fn total_lost(&self, instance: &Instance) -> Option<u64> {
-        let figures = ["overrun: ", "dropped events: "];
-        let figures = figures.iter();
-        figures
-            .map(|key| statistic(instance, self.number, key))
-            .sum()
+        let figures = instance.cpu_stats(self.number)?;
+        Some(figures.overrun + figures.dropped)
     }
-}
-
-/// A figure of the CPU's `stats`.
-fn statistic(instance: &Instance, cpu: u32, key: &str) -> Option<u64> {
-    let text = instance.read(&format!("per_cpu/cpu{cpu}/stats")).ok()?;
-    // `commit overrun:` ends like `overrun:`.
-    text.lines()
-        .find_map(|l| l.strip_prefix(key)?.trim().parse().ok())
 }
