@@ -134,6 +134,17 @@ pub fn python() -> Result<(), String> {
     program("python3")
 }
 
+/// A guest that systemd has booted: there a service may be the tests' own.
+pub fn systemd() -> Result<(), String> {
+    if !in_vm() {
+        return Err("not in a guest".into());
+    }
+    if !Path::new("/run/systemd/system").exists() {
+        return Err("systemd does not run here".into());
+    }
+    Ok(())
+}
+
 pub fn zstd() -> Result<(), String> {
     program("zstd")
 }

@@ -94,9 +94,27 @@ const CONTENTS: [&str; 10] = [
     "usr/share/doc/tracer/grafana.json",
 ];
 
+/// Scripts that dpkg runs, and what each must do for the service.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("postinst", "try-restart tracer.service"),
+    ("prerm", "stop tracer.service"),
+    ("postrm", "daemon-reload"),
+];
+
 /// Unpacks the package into a root of its own, and runs what is in it.
 fn check(deb: &Path) -> Result<()> {
     let root = tempfile::tempdir()?;
+    let control = root.path().join("control");
+    process::run_quietly(Command::new("dpkg-deb").arg("-e").arg(deb).arg(&control))?;
+    for (name, does) in SCRIPTS {
+        let script = control.join(name);
+        let text = fs::read_to_string(&script)
+            .with_context(|| format!("{} has no script {name}", deb.display()))?;
+        if !text.contains(does) {
+            bail!("{name} of {} does not {does}", deb.display());
+        }
+        process::output(Command::new("sh").arg("-n").arg(&script))?;
+    }
     process::run_quietly(Command::new("dpkg-deb").arg("-x").arg(deb).arg(root.path()))?;
     for path in CONTENTS {
         let file = fs::metadata(root.path().join(path))

@@ -1,4 +1,4 @@
-//! What `cargo xtask vm` needs: qemu, a static busybox for the guest, and Debian's kernels.
+//! What `cargo xtask vm` needs: qemu, a static busybox and systemd for the guest, and Debian's kernels.
 
 use std::{
     ffi::OsString,
@@ -16,6 +16,13 @@ use super::{
 use crate::process;
 
 const QEMU: &str = "qemu-system-x86_64";
+const SYSTEMD: &str = "lib/systemd/systemd";
+/// Where Debian's packages have shared libraries, below their root.
+pub const LIBRARIES: [&str; 3] = [
+    "usr/lib/x86_64-linux-gnu",
+    "lib/x86_64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/systemd",
+];
 
 /// A command that starts qemu: the system's own, else one in the cache.
 pub fn qemu() -> Result<Command> {
@@ -25,12 +32,9 @@ pub fn qemu() -> Result<Command> {
     let root = unpacked("qemu-system-x86", Fetch::WithDependencies)
         .context("no qemu-system-x86_64 on PATH: install your system's qemu for x86-64")?;
     let mut command = Command::new(root.join("usr/bin").join(QEMU));
-    let libraries: Vec<PathBuf> = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"]
-        .iter()
-        .map(|dir| root.join(dir))
-        .collect();
+    let libraries = LIBRARIES.map(|dir| root.join(dir));
     let path: OsString =
-        std::env::join_paths(&libraries).context("the cache directory's path contains a colon")?;
+        std::env::join_paths(libraries).context("the cache directory's path contains a colon")?;
     command
         .env("LD_LIBRARY_PATH", path)
         // Its accelerators are modules, looked for where the package would have been installed.
@@ -42,6 +46,19 @@ pub fn qemu() -> Result<Command> {
         command.arg("-L").arg(root.join("usr/share").join(firmware));
     }
     Ok(command)
+}
+
+/// The root of the file system with systemd: the system's own, else one in the cache.
+pub fn systemd() -> Result<PathBuf> {
+    let own = Path::new("/");
+    if own.join(SYSTEMD).exists() {
+        return Ok(own.to_owned());
+    }
+    let root = unpacked("systemd", Fetch::WithDependencies)?;
+    if !root.join(SYSTEMD).exists() {
+        bail!("Debian's package systemd holds no {SYSTEMD}");
+    }
+    Ok(root)
 }
 
 /// A static busybox.

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
+    ops::AddAssign,
     os::fd::AsRawFd as _,
     path::Path,
     process::{self, Stdio},
@@ -33,12 +34,24 @@ pub struct Machine<'a> {
 }
 
 /// What the command did.
+#[derive(Default)]
 pub struct Outcome {
     pub status: u8,
     /// The sum of the test runners' closing lines in its output.
     pub summary: Summary,
     /// What its output has after [`RECORD`].
     pub records: Vec<String>,
+}
+
+impl AddAssign for Outcome {
+    /// The first status that is not zero stays.
+    fn add_assign(&mut self, other: Self) {
+        if self.status == 0 {
+            self.status = other.status;
+        }
+        self.summary += other.summary;
+        self.records.extend(other.records);
+    }
 }
 
 impl Machine<'_> {

@@ -23,8 +23,9 @@ const TIMEOUT_S: u64 = 1800;
 
 /// Run the end-to-end tests, or a command, on other kernels in qemu
 ///
-/// The kernels, qemu and busybox are taken from Debian's archive into the cache; nothing is installed. The guest has
-/// busybox, tracer on its PATH, and in /payload the tests and their fixtures; it has no network and no disk.
+/// The kernels, qemu, busybox and, unless the system has it, systemd are taken from Debian's archive into the cache;
+/// nothing is installed. The guest has busybox, tracer on its PATH, and in /payload the tests and their fixtures; it
+/// has no network and no disk.
 #[derive(clap::Args)]
 pub struct Args {
     /// A series of Debian's kernels, or the path of an image; may be repeated [default: 6.1 and 6.12]
@@ -47,6 +48,10 @@ pub struct Args {
     #[arg(long, value_name = "DIVISOR")]
     scale: Option<u32>,
 
+    /// Boot systemd, and run only the tests of the service there
+    #[arg(long)]
+    systemd: bool,
+
     /// Run this in the guest instead of the tests
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -68,6 +73,7 @@ impl Default for Args {
             memory: 2048,
             accel: Accelerator::Tcg,
             scale: None,
+            systemd: false,
             command: Vec::new(),
         }
     }
@@ -101,7 +107,6 @@ pub fn records(kernel: &str, command: &[String], timeout: u64) -> Result<Vec<Str
 }
 
 fn run(args: &Args) -> Result<Outcome> {
-    let payload = payload::gather()?;
     let (accelerator, scale) = match args.accel {
         Accelerator::Tcg =>
         // One thread for all virtual CPUs: with several, a CPU can run an int3 that another has
@@ -111,8 +116,16 @@ fn run(args: &Args) -> Result<Outcome> {
         }
         Accelerator::Kvm => ("kvm", 1),
     };
-    let command = script(&args.command, args.scale.unwrap_or(scale));
-    let initramfs = payload.initramfs(&command)?;
+    let scale = args.scale.unwrap_or(scale);
+    let script = |tests| script(&args.command, tests, scale);
+    let mut runs = Vec::new();
+    if !args.systemd {
+        runs.push(payload::suite()?.initramfs(&script("./run-tests"))?);
+    }
+    if args.systemd || args.command.is_empty() {
+        let tests = format!("tests/{}", payload::SERVICE_TESTS);
+        runs.push(payload::service()?.initramfs(&script(&tests))?);
+    }
     let kernels = match args.kernel.as_slice() {
         [] => vec!["6.1".to_owned(), "6.12".to_owned()],
         some => some.to_vec(),
@@ -122,21 +135,21 @@ fn run(args: &Args) -> Result<Outcome> {
         .map(|kernel| setup::vm::kernel(kernel))
         .collect::<Result<Vec<_>>>()?;
     let outcomes = side_by_side(&images, |image, show| {
-        eprintln!("xtask: booting {}", image.display());
-        let machine = Machine {
-            kernel: image,
-            initramfs: &initramfs,
-            accelerator,
-            memory_mib: args.memory,
-            timeout: Duration::from_secs(args.timeout),
-        };
-        machine.run(show)
+        let mut all = Outcome::default();
+        for initramfs in &runs {
+            eprintln!("xtask: booting {}", image.display());
+            let machine = Machine {
+                kernel: image,
+                initramfs,
+                accelerator,
+                memory_mib: args.memory,
+                timeout: Duration::from_secs(args.timeout),
+            };
+            all += machine.run(show)?;
+        }
+        Ok(all)
     })?;
-    let mut total = Outcome {
-        status: 0,
-        summary: Summary::default(),
-        records: Vec::new(),
-    };
+    let mut total = Outcome::default();
     let mut closing = Vec::new();
     for (kernel, outcome) in kernels.iter().zip(outcomes) {
         if args.command.is_empty() && outcome.summary == Summary::default() {
@@ -146,11 +159,7 @@ fn run(args: &Args) -> Result<Outcome> {
             "kernel {kernel}: status {}, {}",
             outcome.status, outcome.summary
         ));
-        total.summary += outcome.summary;
-        total.records.extend(outcome.records);
-        if total.status == 0 {
-            total.status = outcome.status;
-        }
+        total += outcome;
     }
     if args.command.is_empty() {
         println!("{}", closing.join("\n"));
@@ -191,11 +200,11 @@ fn side_by_side(
     })
 }
 
-/// The guest's shell script for a command.
-fn script(command: &[String], scale: u32) -> String {
+/// The guest's shell script for a command, or else for these tests.
+fn script(command: &[String], tests: &str, scale: u32) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(word)).collect();
     let command = if words.is_empty() {
-        "./run-tests".to_owned()
+        tests.to_owned()
     } else {
         words.join(" ")
     };
@@ -221,7 +230,10 @@ mod tests {
     #[test]
     fn the_guest_gets_the_words_of_the_command() {
         let command = ["sh", "-c", "echo 'a  b' $HOME"].map(str::to_owned);
-        assert!(script(&command, 10).ends_with("\n'sh' '-c' 'echo '\\''a  b'\\'' $HOME'\n"));
-        assert!(script(&[], 3).contains("TRACER_TEST_SCALE=3\n./run-tests\n"));
+        assert!(
+            script(&command, "./run-tests", 10)
+                .ends_with("\n'sh' '-c' 'echo '\\''a  b'\\'' $HOME'\n")
+        );
+        assert!(script(&[], "./run-tests", 3).contains("TRACER_TEST_SCALE=3\n./run-tests\n"));
     }
 }

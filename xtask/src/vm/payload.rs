@@ -19,13 +19,10 @@ struct Item {
     host: PathBuf,
 }
 
-/// Builds what is needed and writes the part of the initramfs that is the same for each kernel and command.
-pub fn gather() -> Result<Payload> {
+/// Builds and finds the tests, their fixtures, and tracer.
+pub fn suite() -> Result<Payload> {
     build::release_quietly()?;
-    let mut items = vec![Item {
-        guest: "payload/tracer".into(),
-        host: paths::tracer(),
-    }];
+    let mut items = vec![tracer()];
     for (name, executable) in test::executables()? {
         items.push(Item {
             guest: Path::new("payload/tests").join(name),
@@ -44,26 +41,90 @@ pub fn gather() -> Result<Payload> {
             });
         }
     }
-    let libraries: BTreeSet<PathBuf> = items
-        .iter()
-        .flat_map(|item| libraries(&item.host))
-        .collect();
-    for library in libraries {
-        let guest = library.strip_prefix("/").unwrap_or(&library).to_owned();
-        items.push(Item {
-            guest,
-            host: library,
-        });
+    Ok(Payload::new(
+        items,
+        include_bytes!("init.sh"),
+        Path::new("/"),
+    ))
+}
+
+/// Builds and finds the tests of the service, which run where systemd does.
+pub fn service() -> Result<Payload> {
+    let mut items = vec![tracer()];
+    for (name, executable) in test::executables()? {
+        if name == SERVICE_TESTS {
+            items.push(Item {
+                guest: Path::new("payload/tests").join(name),
+                host: executable,
+            });
+        }
     }
-    Ok(Payload { items })
+    let systemd = setup::vm::systemd()?;
+    for file in SYSTEMD_FILES {
+        let host = systemd.join(file);
+        // Later versions have more programs.
+        if host.exists() {
+            items.push(Item {
+                guest: file.into(),
+                host,
+            });
+        }
+    }
+    let init = include_bytes!("init-systemd.sh");
+    Ok(Payload::new(items, init, &systemd))
+}
+
+/// The end-to-end tests that need systemd.
+pub const SERVICE_TESTS: &str = "systemd";
+/// What systemd needs of itself to start a service.
+const SYSTEMD_FILES: [&str; 13] = [
+    "lib/systemd/systemd",
+    "lib/systemd/systemd-executor",
+    "bin/systemctl",
+    "lib/systemd/system/basic.target",
+    "lib/systemd/system/local-fs.target",
+    "lib/systemd/system/multi-user.target",
+    "lib/systemd/system/paths.target",
+    "lib/systemd/system/shutdown.target",
+    "lib/systemd/system/slices.target",
+    "lib/systemd/system/sockets.target",
+    "lib/systemd/system/sysinit.target",
+    "lib/systemd/system/timers.target",
+    "lib/systemd/system/umount.target",
+];
+
+fn tracer() -> Item {
+    Item {
+        guest: "payload/tracer".into(),
+        host: paths::tracer(),
+    }
 }
 
 /// The files for the guest.
 pub struct Payload {
     items: Vec<Item>,
+    init: &'static [u8],
 }
 
 impl Payload {
+    /// These, with the shared libraries that they need, those below `root` first.
+    fn new(mut items: Vec<Item>, init: &'static [u8], root: &Path) -> Self {
+        let libraries: BTreeSet<PathBuf> = items
+            .iter()
+            .flat_map(|item| libraries(&item.host, root))
+            .collect();
+        for library in libraries {
+            let guest = library
+                .strip_prefix(root)
+                .or_else(|_| library.strip_prefix("/"));
+            items.push(Item {
+                guest: guest.unwrap_or(&library).to_owned(),
+                host: library,
+            });
+        }
+        Self { items, init }
+    }
+
     /// The initramfs that runs this shell script.
     pub fn initramfs(&self, command: &str) -> Result<Vec<u8>> {
         let mut archive = Archive::new(Vec::new());
@@ -72,7 +133,7 @@ impl Payload {
         }
         // Where the kernel's own output goes until devtmpfs is mounted.
         archive.character_device(Path::new("dev/console"), (5, 1))?;
-        archive.file(Path::new("init"), 0o755, include_bytes!("init.sh"))?;
+        archive.file(Path::new("init"), 0o755, self.init)?;
         archive.file(Path::new("command"), 0o644, command.as_bytes())?;
         archive.file(
             Path::new("payload/run-tests"),
@@ -127,8 +188,13 @@ fn stripped(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The shared libraries that the program needs, with the dynamic linker; none for a static one or for data.
-fn libraries(program: &Path) -> Vec<PathBuf> {
-    let Ok(listing) = process::output(Command::new("ldd").arg(program)) else {
+fn libraries(program: &Path, root: &Path) -> Vec<PathBuf> {
+    let places = setup::vm::LIBRARIES.map(|dir| root.join(dir));
+    let mut ldd = Command::new("ldd");
+    if let Ok(path) = std::env::join_paths(places) {
+        ldd.env("LD_LIBRARY_PATH", path);
+    }
+    let Ok(listing) = process::output(ldd.arg(program)) else {
         return Vec::new();
     };
     listing
