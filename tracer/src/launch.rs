@@ -25,6 +25,10 @@ use crate::sys::users::User;
 /// waits for it then, except that a shell may.
 const ABANDONED: i32 = 125;
 
+/// What the child reads from its gate: that it is to run, or to end.
+const GO: u8 = 1;
+const LEAVE: u8 = 0;
+
 /// A command that can be started.
 #[derive(Debug)]
 pub struct Command {
@@ -41,8 +45,22 @@ pub struct Command {
 pub struct Held {
     name: OsString,
     child: Child,
-    gate: PipeWriter,
+    gate: Gate,
     errors: PipeReader,
+}
+
+/// What the child waits at.
+///
+/// That its end is closed would tell the child only when tracer is no more: another child
+/// that is held has a copy of the end if it was forked between the pipe and the fork.
+#[derive(Debug)]
+struct Gate(PipeWriter);
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // A child that has gone already reads no more, one that has ended needs no word.
+        let _ = self.0.write_all(&[LEAVE]);
+    }
 }
 
 /// A command that was let go and is on its way into exec.
@@ -114,10 +132,11 @@ impl Command {
         if pid < 0 {
             return Err(error);
         }
+        let gate = Gate(gate_in);
         Ok(Held {
             name: self.name.clone(),
             child: Child::adopt(pid)?,
-            gate: gate_in,
+            gate,
             errors: errors_out,
         })
     }
@@ -142,7 +161,7 @@ impl Held {
     /// until [`Opened::finish`] would not wait.
     pub fn open(mut self) -> Result<Opened, LaunchError> {
         // EPIPE: a signal ended the child while it waited, which its status will tell.
-        if let Err(error) = self.gate.write_all(&[1])
+        if let Err(error) = self.gate.0.write_all(&[GO])
             && error.kind() != io::ErrorKind::BrokenPipe
         {
             return Err(LaunchError::Start(error));
@@ -279,13 +298,13 @@ fn errno() -> i32 {
         .unwrap_or(libc::EIO)
 }
 
-/// Waits for the byte that lets us go; false: tracer has ended.
+/// Waits for the byte that lets us go; false: it is another one, or tracer has ended.
 fn wait_at(gate: BorrowedFd<'_>) -> bool {
     let mut byte = 0_u8;
     loop {
         // SAFETY: reads one byte into a variable of one byte.
         match unsafe { libc::read(gate.as_raw_fd(), (&raw mut byte).cast(), 1) } {
-            1 => return true,
+            1 => return byte == GO,
             -1 if errno() == libc::EINTR => {}
             _ => return false,
         }

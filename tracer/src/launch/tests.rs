@@ -2,6 +2,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -144,6 +145,26 @@ fn nothing_runs_before_the_release() {
         0
     );
     assert!(mark.exists());
+}
+
+#[test]
+fn a_child_that_is_not_wanted_ends_whoever_has_its_gate() {
+    let command = Command::resolve(&args(&["true"]), None).unwrap();
+    let held = command.hold().unwrap();
+    let mut child = Child::adopt(held.pid().cast_signed()).unwrap();
+    // As a child has it that another thread forks at that time, and holds.
+    let copy = held.gate.0.try_clone().unwrap();
+    drop(held);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let ended = loop {
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "it waits still");
+        std::thread::yield_now();
+    };
+    assert_eq!(i32::from(ended.exit_code()), ABANDONED);
+    drop(copy);
 }
 
 #[test]
