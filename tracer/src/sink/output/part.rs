@@ -88,6 +88,9 @@ impl Drop for Part {
         if !matches!(self.publish, Publish::Named) {
             let _ = fs::remove_file(&self.path);
         }
+        // Whoever holds the file's lock lets go of it here and not with the descriptor, of which
+        // a child has a copy that is being forked just now. Where there is none, it is no error.
+        let _ = self.file.unlock();
     }
 }
 
@@ -148,6 +151,20 @@ mod tests {
         fs::remove_file(&name).expect("remove");
         part.publish().expect("free now");
         assert!(name.exists());
+    }
+
+    #[test]
+    fn its_lock_ends_with_it() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let part = part(dir.path(), Publish::Named);
+        part.file.try_lock().expect("lock");
+        // As a child has it until its exec.
+        let copy = part.file.try_clone().expect("copy");
+        let path = part.path().to_owned();
+        drop(part);
+        let file = File::open(path).expect("open");
+        assert!(file.try_lock().is_ok(), "nobody writes it any more");
+        drop(copy);
     }
 
     #[test]
