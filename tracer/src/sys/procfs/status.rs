@@ -59,8 +59,25 @@ impl Proc {
 
     /// Numbers of a process's threads; none if it is gone.
     pub fn tids(&self, pid: u32) -> Vec<u32> {
-        numbers(fs::read_dir(self.file(pid, "task")))
+        whole(|| numbers(fs::read_dir(self.file(pid, "task"))))
     }
+}
+
+/// How often the threads of a process are listed at most, where some end all the time.
+const LISTS: usize = 64;
+
+/// A list of threads that lacks none. The kernel's breaks off after one that ends just then, and
+/// goes on behind the next (`next_tid` and `first_tid`, fs/proc/base.c). That one is in the
+/// list, and in none after it: a list that comes twice is whole.
+fn whole(mut list: impl FnMut() -> Vec<u32>) -> Vec<u32> {
+    let mut last = list();
+    for _ in 1..LISTS {
+        let before = std::mem::replace(&mut last, list());
+        if last == before {
+            break;
+        }
+    }
+    last
 }
 
 /// The entries of a directory whose names are numbers, in order.
@@ -75,6 +92,9 @@ fn numbers(dir: io::Result<fs::ReadDir>) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -88,12 +108,56 @@ mod tests {
         assert!(tids.contains(&pid) && proc.pids().contains(&pid));
         for tid in tids {
             // Other tests' threads may end meanwhile.
-            assert!(proc.process_of(tid).is_err() || proc.process_of(tid).unwrap() == pid);
+            assert!(proc.process_of(tid).map_or(true, |of| of == pid));
         }
         assert_eq!(
             proc.process_of(u32::MAX).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn a_list_that_was_broken_off_is_not_taken() {
+        // 3 ended when it was listed.
+        let mut lists = [vec![1, 2, 3], vec![1, 2, 4, 5], vec![1, 2, 4, 5]].into_iter();
+        assert_eq!(whole(|| lists.next().unwrap()), [1, 2, 4, 5]);
+        let mut next = 0..;
+        assert_eq!(whole(|| vec![next.next().unwrap()]).len(), 1, "it ends");
+    }
+
+    /// Threads end while they are listed; one that does not is in every list.
+    #[test]
+    fn a_thread_is_not_left_out_because_others_end() {
+        let proc = Proc::default();
+        let pid = std::process::id();
+        let waiting = || {
+            let (stop, stopped) = mpsc::channel::<()>();
+            let (tell, told) = mpsc::channel();
+            let thread = thread::spawn(move || {
+                // SAFETY: takes nothing.
+                tell.send(unsafe { libc::gettid() }.cast_unsigned())
+                    .unwrap();
+                let _ended = stopped.recv();
+            });
+            (stop, told.recv().unwrap(), thread)
+        };
+        for _ in 0..100 {
+            let (ends, threads): (Vec<_>, Vec<_>) = (0..20)
+                .map(|_| waiting())
+                .map(|(stop, _, thread)| (stop, thread))
+                .unzip();
+            let (stop, stays, last) = waiting();
+            let ender = thread::spawn(move || {
+                drop(ends);
+                threads.into_iter().for_each(|t| t.join().unwrap());
+            });
+            while !ender.is_finished() {
+                assert!(proc.tids(pid).contains(&stays));
+            }
+            ender.join().unwrap();
+            drop(stop);
+            last.join().unwrap();
+        }
     }
 
     #[test]
