@@ -32,9 +32,10 @@ const DRAIN: Duration = Duration::from_millis(20);
 const PATIENCE: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// How long a process that has ended may take to leave its CPU before its totals
-/// are taken as they are, and not called final.
-const SETTLE: Duration = Duration::from_micros(500);
+/// How long a process that has ended may take to leave its CPU before its totals are
+/// taken as they are, and not called final. It takes some µs, but for one whose CPU
+/// interrupts or a hypervisor take away just then.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// With it in its tracer, a setuid program keeps its privileges
 /// (`ptracer_capable`, kernel/ptrace.c).
