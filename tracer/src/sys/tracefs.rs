@@ -27,6 +27,8 @@ const IN_DEBUGFS: &str = "/sys/kernel/debug/tracing";
 /// files open; how often and how long that is waited for.
 const BUSY_TRIES: u32 = 200;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// Bytes; the kernel gives a page at once.
+const PIECE: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
@@ -199,7 +201,9 @@ impl Instance {
 
     pub fn read(&self, file: &str) -> Result<String, TracefsError> {
         let path = self.path.join(file);
-        let mut text = String::new();
+        // Room for most files in one read. Those that change meanwhile lack something where
+        // they are read in pieces, such as `set_event_pid`, which goes on by the number of lines.
+        let mut text = String::with_capacity(PIECE);
         File::open(&path)
             .and_then(|mut f| f.read_to_string(&mut text))
             .map_err(|error| TracefsError::File { path, error })?;
