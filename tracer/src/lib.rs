@@ -4,6 +4,8 @@
 #[macro_use]
 pub mod say;
 
+#[cfg(test)]
+mod alone;
 pub mod check;
 pub mod cli;
 pub mod cmd;

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use prost::Message;
+use tokio::net::TcpSocket;
 
 use super::proto::{ExportRequest, ExportResponse, PartialSuccess, Span, Value};
 use super::*;
@@ -66,6 +67,28 @@ impl Receiver {
             .flat_map(|s| s.spans)
             .collect()
     }
+}
+
+/// A port on which nobody listens, and that is nobody else's meanwhile: neither another test's nor
+/// the one that a client connects from.
+fn silent() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let any = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(any).expect("a port");
+    let address = socket.local_addr().expect("bound");
+    (socket, address)
+}
+
+fn listen(port: TcpSocket) -> TcpListener {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a runtime");
+    let _inside = runtime.enter();
+    let listener = port.listen(16).and_then(|l| l.into_std());
+    let listener = listener.expect("listening");
+    listener.set_nonblocking(false).expect("blocking");
+    listener
 }
 
 fn read(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
@@ -189,10 +212,7 @@ fn a_span_says_what_the_row_says() {
 
 #[test]
 fn a_receiver_that_comes_later_gets_everything() {
-    // The address of a port that nobody listens on yet.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port");
+    let (port, address) = silent();
     let mut sink = sink(address, 1 << 20);
     tree(&mut sink, 9);
     let figures = sink.figures();
@@ -201,7 +221,7 @@ fn a_receiver_that_comes_later_gets_everything() {
         assert!(began.elapsed() < Duration::from_secs(30), "no second try");
         thread::yield_now();
     }
-    let receiver = Receiver::on(TcpListener::bind(address).expect("still free"), vec![ok()]);
+    let receiver = Receiver::on(listen(port), vec![ok()]);
     let (end, lost) = finish(sink);
     assert!(end.is_ok() && lost == 0, "{end:?}");
     assert_eq!(receiver.spans(0).len(), 10);
@@ -249,9 +269,7 @@ fn what_is_refused_is_lost_and_counted() {
 
 #[test]
 fn what_does_not_fit_is_lost_and_counted() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port");
+    let (_port, address) = silent();
     let mut sink = sink(address, 64 * 1024);
     tree(&mut sink, 2000);
     let figures = sink.figures();

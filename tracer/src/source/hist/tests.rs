@@ -4,6 +4,7 @@ use std::process::Command;
 use tracer_common::hist::{Config, Item, NEAR_TEXTS, from, op};
 
 use super::*;
+use crate::alone::alone;
 use crate::hist::filter::Bare;
 use crate::hist::{EventFormat, Plan, Trigger};
 use crate::sys::tracefs::Tracefs;
@@ -32,6 +33,10 @@ fn comm_of_each_end() {
     let Some(id) = event("sched/sched_process_exit") else {
         return;
     };
+    // It counts until its last descriptor is closed.
+    if !alone(concat!(module_path!(), "::comm_of_each_end")) {
+        return;
+    }
     let mut config = Config::NONE;
     config.keys[0] = Item {
         from: from::TEXT8,
