@@ -25,6 +25,9 @@ pub mod bits {
     pub const ENDED: u64 = 16;
     /// It ran before the capture began.
     pub const BEFORE: u64 = 32;
+    /// Its end has been recorded, as far as it is to be, or counted as lost: nothing of it
+    /// but its final totals is still to come.
+    pub const TOLD: u64 = 64;
 }
 
 /// [`Tracked::before`], of one that is [`bits::BEFORE`]. A word of its own, as

@@ -54,7 +54,7 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
     let group_dead = group_dead && unsafe { (*process).flags } & bits::ENDED == 0;
     let leader = v.task.pid() == key.tgid;
     // SAFETY: a value of our map; it stays while this process lives.
-    unsafe {
+    let emit = unsafe {
         if group_dead && leader {
             set_flags(process, bits::LEADER_LAST);
         } else {
@@ -66,13 +66,16 @@ pub fn process_exit(ctx: &BtfTracePointContext) {
         if has(opt::TREES) && group_dead && tracked::seeding() == seeding::ALL {
             tracked::adopt_children(v.task, (*process).flags & bits::EMIT);
         }
-        if (*process).flags & bits::EMIT == 0 {
-            return;
-        }
-    }
+        (*process).flags & bits::EMIT != 0
+    };
     if group_dead {
-        process_end(&v, &key, process);
-    } else if has(opt::THREADS) {
+        if emit {
+            process_end(&v, &key, process);
+        }
+        // Who waits for the last end may stop listening from now on.
+        // SAFETY: a value of our map; it stays until the free of the leader.
+        unsafe { set_flags(process, bits::TOLD) };
+    } else if emit && has(opt::THREADS) {
         thread_end(&v, &key, process);
     }
 }

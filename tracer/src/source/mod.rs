@@ -3,6 +3,7 @@
 pub mod ebpf;
 pub mod ftrace;
 pub mod hist;
+pub(crate) mod over;
 pub mod ptrace;
 mod seeds;
 

@@ -12,6 +12,7 @@ use super::whom::{Running, Whom, each_of_trees, is_alive};
 use crate::hist::resolve::{Names, Resolve as _};
 use crate::hist::{Row, Table};
 use crate::source::hist::{Compiled, Counter, Shared, Tree, grace_period, rows, trim_stacks};
+use crate::source::over::all_over;
 use crate::sys::cgroup::Cgroups;
 use crate::sys::procfs::{Proc, in_initial_pid_namespace};
 use crate::sys::tracefs::mount_unseen;
@@ -137,7 +138,8 @@ impl Ebpf {
         if self.seeds.iter().any(|seed| is_alive(&proc, *seed)) {
             return Ok(true);
         }
-        Ok(tree.members().any(|member| is_alive(&proc, member)))
+        let ended = |member| (!is_alive(&proc, member)).then_some(member);
+        Ok(!all_over(|| tree.members().map(ended).collect()))
     }
 
     /// Counts the events of a table from now on.

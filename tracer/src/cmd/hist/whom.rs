@@ -78,8 +78,9 @@ pub fn is_alive(proc: &Proc, (pid, start): Running) -> bool {
     pid != std::process::id()
         && proc.stat(pid).is_ok_and(|stat| {
             let same = stat.id.start.abs_diff(start) <= stat.id.precision.tolerance_ns();
-            // The leader may have ended before its other threads.
-            same && (!stat.exiting || proc.tids(pid).len() > 1)
+            // From the beginning of its end on the event of it is still to come; it has come
+            // when it is a zombie. The leader may be one before its other threads are.
+            same && (!stat.zombie || proc.tids(pid).len() > 1)
         })
 }
 
@@ -91,4 +92,32 @@ fn listed(proc: &Proc) -> Vec<(u32, u32, u64)> {
         Some((pid, stat.ppid, stat.id.start))
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn who_is_about_to_end_has_not_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let proc = Proc::at(dir.path());
+        let is = |state: &str, flags: u32, tids: &[&str]| {
+            let _none_yet = fs::remove_dir_all(dir.path().join("7"));
+            for tid in tids {
+                fs::create_dir_all(dir.path().join("7/task").join(tid)).unwrap();
+            }
+            let stat = format!("7 (x) {state} 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 500 0");
+            fs::write(dir.path().join("7/stat"), stat).unwrap();
+            is_alive(&proc, (7, 5_000_000_000))
+        };
+        const PF_EXITING: u32 = 4;
+        assert!(is("S", 0, &["7"]));
+        assert!(is("R", PF_EXITING, &["7"]), "its last event is to come");
+        assert!(!is("Z", PF_EXITING, &["7"]));
+        assert!(is("Z", PF_EXITING, &["7", "8"]), "another thread goes on");
+        assert!(!is_alive(&proc, (7, 6_000_000_000)), "another process");
+    }
 }

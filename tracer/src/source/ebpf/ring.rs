@@ -19,6 +19,7 @@ use super::seed::Seeds;
 use crate::decode::{Decoder, Known, ResolveCgroup, Settings};
 use crate::model::time::boot_ns;
 use crate::model::{Event, ProcId};
+use crate::source::over::all_over;
 use crate::source::{Drained, Fill, Source};
 
 /// Records taken by one drain: what they become should still be in the processor's cache
@@ -145,11 +146,12 @@ impl Source for EbpfSource {
 
     fn any_alive(&mut self) -> io::Result<bool> {
         let own = std::process::id();
-        let alive = |(key, process): (Key, Tracked)| {
-            // Its own end is not waited for: it is below the shell that `-p` may name.
-            process.flags & bits::ENDED == 0 && key.tgid != own
+        // Its own end is not waited for: it is below the shell that `-p` may name.
+        let others = || self.loaded.tracked().filter(|(key, _)| key.tgid != own);
+        let ended = |(key, process): (Key, Tracked)| {
+            (process.flags & bits::TOLD != 0).then_some((key.tgid, key.start))
         };
-        Ok(self.loaded.tracked().any(alive))
+        Ok(!all_over(|| others().map(ended).collect()))
     }
 
     fn finish(&mut self, out: &mut Vec<(u64, Event)>) {
