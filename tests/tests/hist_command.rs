@@ -1,9 +1,11 @@
 //! `tracer hist` as a command: outputs, exit status, messages, and acting on one that runs.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracer_tests::hist::{ENDS, count_of, counting, has_triggers, hist, run, socket};
@@ -164,6 +166,41 @@ fn told_to_pause(backend: &str) {
     let outcome = running.finish().expect_code(0);
     assert_eq!(count(&outcome.stdout()), 2);
     assert!(!socket.exists());
+}
+
+#[test]
+fn a_socket_that_is_there_is_listened_at() {
+    require!(bpf);
+    for _ in 0..5 {
+        let trace = Trace::bare().without_capture().option("hist").options(ENDS);
+        let running = trace.options(["--duration", "600s"]).start();
+        let socket = socket(running.pid());
+        // Without a pause: what is between its beginning and its being heard is short.
+        let begin = Instant::now();
+        while !socket.exists() && begin.elapsed() < Duration::from_secs(300) {}
+        UnixStream::connect(&socket).expect("somebody listens");
+        running.signal(libc::SIGINT);
+        running.finish().expect_code(0);
+    }
+}
+
+/// As on a machine that has no time for it; nor is anybody held up by one that says nothing.
+#[test]
+fn who_is_slow_to_ask_is_answered() {
+    require!(bpf);
+    let running = counting(ENDS.into_iter().chain(["--duration", "600s"]));
+    let connect = || UnixStream::connect(socket(running.pid())).expect("somebody listens");
+    let (_silent, mut slow) = (connect(), connect());
+    let pid = running.pid().to_string();
+    run(["--show", pid.as_str()]).expect_code(0);
+    std::thread::sleep(Duration::from_secs(1));
+    slow.write_all(b"show \n").expect("it listens still");
+    slow.shutdown(std::net::Shutdown::Write).expect("connected");
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).expect("UTF-8");
+    assert!(answer.starts_with("ok "), "{answer:?}");
+    running.signal(libc::SIGINT);
+    running.finish().expect_code(0);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 const DIRECTORY: &str = "/run/tracer";
-/// A client that says nothing must not hold up the counting.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// A client that says nothing, or does not listen, is forgotten then. Until then it holds up nobody.
+const PATIENCE: Duration = Duration::from_secs(30);
 const REQUEST_MAX: u64 = 4096;
 /// One that is stopped takes a request, and never answers. Longer than the largest table takes.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub struct Request {
     pub name: String,
 }
 
-/// Where requests come in. They are read by a task of their own.
+/// Where requests come in, each read by a task of its own.
 pub struct Control {
     requests: mpsc::Receiver<(Request, Asker)>,
     reader: JoinHandle<()>,
@@ -59,8 +59,13 @@ impl Control {
             if is_heard(&path) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            let listener = UnixListener::bind(&path)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            // It has its name when it is listened at: who finds it before takes it for that of
+            // one that was killed.
+            let fresh = path.with_extension("new");
+            let _left = fs::remove_file(&fresh);
+            let listener = UnixListener::bind(&fresh)?;
+            fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
+            fs::rename(&fresh, &path)?;
             Ok(listener)
         });
         match listener {
@@ -68,11 +73,13 @@ impl Control {
                 let (send, requests) = mpsc::channel(1);
                 let reader = tokio::spawn(async move {
                     while let Ok((stream, _)) = listener.accept().await {
-                        if let Some(asked) = read(stream).await
-                            && send.send(asked).await.is_err()
-                        {
-                            return;
-                        }
+                        let send = send.clone();
+                        tokio::spawn(async move {
+                            if let Some(asked) = read(stream).await {
+                                // Nobody answers any more.
+                                let _over = send.send(asked).await;
+                            }
+                        });
                     }
                 });
                 Some(Self {
