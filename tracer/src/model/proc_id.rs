@@ -60,12 +60,13 @@ impl ProcId {
         }
     }
 
-    /// Whether the two can be the same process, at the coarser precision.
+    /// Whether the two can be the same process. Starts that are known in different ways
+    /// may be wrong in different directions: a tick's is too early, an inferred one too late.
     pub fn matches(&self, other: &Self) -> bool {
-        let tolerance = self
-            .precision
-            .tolerance_ns()
-            .max(other.precision.tolerance_ns());
+        let tolerance = match self.precision == other.precision {
+            true => self.precision.tolerance_ns(),
+            false => self.precision.tolerance_ns() + other.precision.tolerance_ns(),
+        };
         self.pid == other.pid && self.start.abs_diff(other.start) <= tolerance
     }
 }
@@ -89,5 +90,13 @@ mod tests {
             start: 1_020_000_000,
             ..tick
         }));
+        // It began at the very end of its tick, and its record came 2 ms after that.
+        let inferred = ProcId {
+            start: 1_011_999_999,
+            precision: Precision::Inferred,
+            ..tick
+        };
+        assert!(inferred.matches(&tick) && tick.matches(&inferred));
+        assert!(!inferred.matches(&exact));
     }
 }

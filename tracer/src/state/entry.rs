@@ -7,8 +7,10 @@ use crate::model::{
     SignalBy, Usage,
 };
 
-/// More than a CPU needs from the end of a process to the next one, ns.
-const LAST_SWITCH_NS: u64 = 1_000_000;
+/// More than a CPU needs from the end of a process to the next one, ns: a hypervisor that
+/// is busy takes it away for some 10 ms, which counts as the process's where it is not said
+/// to have been stolen.
+const LAST_SWITCH_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
