@@ -22,6 +22,7 @@ pub mod http;
 pub mod knows;
 pub mod otlp;
 pub mod parts;
+pub mod ports;
 pub mod printer;
 pub mod pty;
 pub mod run;

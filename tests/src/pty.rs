@@ -6,10 +6,14 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::ptr;
+use std::thread::{self, JoinHandle};
 
+/// One whose screen is read all the time: the kernel keeps a few KiB, and whoever writes
+/// more than that waits for a reader.
 pub struct Pty {
-    pub master: File,
+    master: File,
     slave: OwnedFd,
+    screen: JoinHandle<Vec<u8>>,
 }
 
 impl Pty {
@@ -32,11 +36,12 @@ impl Pty {
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
         // SAFETY: openpty gave both descriptors to us alone.
-        unsafe {
-            Self {
-                master: File::from_raw_fd(master),
-                slave: OwnedFd::from_raw_fd(slave),
-            }
+        let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+        let screen = master.try_clone().expect("a descriptor can be copied");
+        Self {
+            master,
+            slave,
+            screen: thread::spawn(|| read_all(screen)),
         }
     }
 
@@ -70,11 +75,15 @@ impl Pty {
     /// All that was written to the terminal, after every other holder has left.
     pub fn written(self) -> Vec<u8> {
         drop(self.slave);
-        let (mut all, mut chunk, mut master) = (Vec::new(), [0; 4096], self.master);
-        // EIO: nobody holds the other side any more.
-        while let Ok(n @ 1..) = master.read(&mut chunk) {
-            all.extend_from_slice(&chunk[..n]);
-        }
-        all
+        self.screen.join().expect("no panic")
     }
+}
+
+fn read_all(mut screen: File) -> Vec<u8> {
+    let (mut all, mut chunk) = (Vec::new(), [0; 4096]);
+    // EIO: nobody holds the other side any more.
+    while let Ok(n @ 1..) = screen.read(&mut chunk) {
+        all.extend_from_slice(&chunk[..n]);
+    }
+    all
 }

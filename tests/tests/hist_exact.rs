@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -53,8 +54,7 @@ impl Recording {
         self.write(&format!("events/{}/enable", self.event), "0");
         let text = fs::read_to_string(self.instance.join("trace")).expect("a trace");
         for cpu in fs::read_dir(self.instance.join("per_cpu")).expect("CPUs") {
-            let stats = fs::read_to_string(cpu.expect("a CPU").path().join("stats"));
-            let stats = stats.expect("stats");
+            let stats = read_once(&cpu.expect("a CPU").path().join("stats"));
             // "overrun: 0", and "dropped events: 0" before "read events: 0".
             assert_eq!(number_after(&stats, "overrun:"), 0, "{stats}");
             assert_eq!(number_after(&stats, "events:"), 0, "{stats}");
@@ -62,6 +62,14 @@ impl Recording {
         let lines = text.lines().filter(|l| !l.starts_with('#'));
         lines.map(str::to_owned).collect()
     }
+}
+
+/// The kernel writes this text anew for each read(2): pieces of several do not fit together.
+fn read_once(path: &Path) -> String {
+    let mut text = vec![0; 4096];
+    let length = fs::File::open(path).and_then(|mut file| file.read(&mut text));
+    text.truncate(length.expect("stats"));
+    String::from_utf8(text).expect("UTF-8")
 }
 
 impl Drop for Recording {

@@ -326,7 +326,8 @@ fn both_engines_share_in_the_same_way() {
         "hist:name=both:keys=common_pid.buckets=7:size=4096 if ret == -9",
         "--compare",
     ];
-    let outcome = hist(args, &["hammer", "2", "50"]);
+    // One worker: of two that begin the one row at once the kernel may drop an event.
+    let outcome = hist(args, &["hammer", "1", "100"]);
     let report = outcome.stdout();
     assert!(
         report.lines().any(|l| l.starts_with("equal: ")),

@@ -1,12 +1,13 @@
 //! `--otlp`: spans as an OpenTelemetry collector gets them.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tracer_tests::otlp::{Receiver, Span};
+use tracer_tests::ports::{self, Deaf};
 use tracer_tests::run::Running;
 use tracer_tests::{Capture, Record, Trace, host, require};
 
@@ -83,11 +84,8 @@ fn two_runs_have_different_ids() {
 #[test]
 fn what_nobody_takes_is_lost_and_said() {
     require!(source);
-    // A port that nobody listens on.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port");
-    let url = format!("http://{address}");
+    let nobody = Deaf::new();
+    let url = format!("http://{}", nobody.address);
     let outcome = Trace::shell("/bin/true; /bin/true")
         .options(["--otlp", &url])
         .run();
@@ -174,9 +172,7 @@ impl Drop for Rotel {
 fn a_collector_hands_on_each_process_though_it_is_down_for_ten_seconds() {
     require!(bpf, rotel);
     let receiver = Receiver::start();
-    let address = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port");
+    let address = ports::chosen();
     let url = format!("http://{address}");
     let mut running =
         Trace::record(["-p", &std::process::id().to_string(), "--otlp", &url]).start();
