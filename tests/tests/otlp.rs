@@ -1,6 +1,7 @@
 //! `--otlp`: spans as an OpenTelemetry collector gets them.
 
 use std::collections::{HashMap, HashSet};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -174,13 +175,23 @@ fn a_collector_hands_on_each_process_though_it_is_down_for_ten_seconds() {
     let receiver = Receiver::start();
     let address = ports::chosen();
     let url = format!("http://{address}");
-    let mut running =
-        Trace::record(["-p", &std::process::id().to_string(), "--otlp", &url]).start();
+    // Nobody else's processes: what is on its way when the collector ends may come twice.
+    let script =
+        "while read n; do i=0; while [ $i -lt $n ]; do /bin/true; i=$((i+1)); done; echo; done";
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut running = Trace::record(["-p", &shell.id().to_string(), "--otlp", &url]).start();
     running.await_recording();
-    let work = |count: usize| {
-        let script = format!("i=0; while [ $i -lt {count} ]; do /bin/true; i=$((i+1)); done");
-        let done = Command::new("/bin/sh").args(["-c", &script]).status();
-        assert!(done.expect("a shell").success());
+    let mut orders = shell.stdin.take().expect("a pipe");
+    let mut done = BufReader::new(shell.stdout.take().expect("a pipe"));
+    let mut work = |count: usize| {
+        writeln!(orders, "{count}").expect("it reads");
+        let read = done.read_line(&mut String::new());
+        assert_eq!(read.expect("a line"), 1);
     };
     let arrives = |running: &mut Running, least: usize| {
         running.await_condition("arrival of the spans", |_| receiver.spans().len() >= least);
@@ -203,6 +214,8 @@ fn a_collector_hands_on_each_process_though_it_is_down_for_ten_seconds() {
     running.signal(libc::SIGINT);
     let outcome = running.finish().expect_code(0);
     rotel.stop();
+    drop(orders);
+    assert!(shell.wait().expect("it ends").success());
     let capture = outcome.capture();
     assert_eq!(capture.lost_at_all(), 0, "{}", outcome.stderr());
     let spans = receiver.spans();

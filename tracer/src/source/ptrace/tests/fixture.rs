@@ -43,6 +43,8 @@ fn entry() {
     let mut status = 0;
     // SAFETY: `status` is writable.
     assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    // The harness would print a result, which whoever adds them up would count as a test's.
+    exit(0);
 }
 
 fn exit(code: i32) -> ! {
