@@ -1,24 +1,26 @@
 //! Ports of 127.0.0.1 that nobody listens on, and that nobody else is given meanwhile.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use socket2::{Domain, Socket, Type};
 
 /// A port at which whoever comes is refused, as long as this lives: one that was only let
-/// go could be another's by then.
+/// go could be another's by then, or the one that a client comes from.
 pub struct Deaf {
     pub address: SocketAddr,
-    _ends: (TcpListener, TcpStream),
+    _bound: Socket,
 }
 
 impl Deaf {
     pub fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let there = listener.local_addr().expect("bound");
-        // The other end of a connection has a port that nobody listens on.
-        let stream = TcpStream::connect(there).expect("somebody listens");
+        let bound = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        bound.bind(&any.into()).expect("a port");
+        let address = bound.local_addr().expect("bound").as_socket();
         Self {
-            address: stream.local_addr().expect("connected"),
-            _ends: (listener, stream),
+            address: address.expect("of IPv4"),
+            _bound: bound,
         }
     }
 }
@@ -36,9 +38,17 @@ pub fn chosen() -> SocketAddr {
     let first = range
         .ok()
         .and_then(|r| r.split_whitespace().next()?.parse().ok());
+    // Where the kernel gives all of them, those that it gives last will do.
+    let first = first.filter(|first| *first > 2048).unwrap_or(32_768);
     // Two runs of the tests shall not choose the same.
-    let own = usize::try_from(std::process::id() % 10_000).expect("small");
-    let mut free = (1024..first.unwrap_or(32_768)).rev().skip(own);
+    let own = usize::try_from(std::process::id()).expect("small");
+    let all: Vec<u16> = (1024..first).collect();
+    let mut free = all
+        .iter()
+        .copied()
+        .cycle()
+        .skip(own % all.len())
+        .take(all.len());
     let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let port = free.find(|port| TcpListener::bind(address(*port)).is_ok());
     address(port.expect("a free port"))

@@ -4,8 +4,6 @@
 #[macro_use]
 pub mod say;
 
-#[cfg(test)]
-mod alone;
 pub mod check;
 pub mod cli;
 pub mod cmd;
@@ -16,6 +14,8 @@ pub mod hist;
 pub mod launch;
 pub mod metrics;
 pub mod model;
+#[cfg(test)]
+mod own_process;
 pub mod pipeline;
 pub mod sink;
 pub mod source;

@@ -131,13 +131,10 @@ fn status(v: &View) -> u32 {
 fn process_end(v: &View, key: &Key, process: *mut Tracked) {
     let (task, leader, signal) = (v.task, v.leader, v.signal);
     let status = status(v);
-    // SAFETY: a value of our map; it stays until the free of the leader.
-    unsafe {
-        set_flags(
-            process,
-            bits::ENDED | if status == 0 { bits::GOOD_END } else { 0 },
-        )
-    };
+    if status == 0 {
+        // SAFETY: a value of our map; it stays until the free of the leader.
+        unsafe { set_flags(process, bits::GOOD_END) };
+    }
     if has(opt::FAILED_ONLY) && status == 0 {
         if let Some(entry) = emit::begin::<GoneRecord>(kind::GONE, key, task.pid()) {
             entry.submit();

@@ -63,10 +63,10 @@ impl ProcId {
     /// Whether the two can be the same process. Starts that are known in different ways
     /// may be wrong in different directions: a tick's is too early, an inferred one too late.
     pub fn matches(&self, other: &Self) -> bool {
-        let tolerance = match self.precision == other.precision {
-            true => self.precision.tolerance_ns(),
-            false => self.precision.tolerance_ns() + other.precision.tolerance_ns(),
-        };
+        let mut tolerance = self.precision.tolerance_ns();
+        if self.precision != other.precision {
+            tolerance += other.precision.tolerance_ns();
+        }
         self.pid == other.pid && self.start.abs_diff(other.start) <= tolerance
     }
 }

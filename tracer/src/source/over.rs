@@ -10,7 +10,8 @@ use rustc_hash::FxHashSet;
 /// One look is not enough. While it is under way a process may fork, into a place that has
 /// been passed, and end before its own turn. So there are two, and the second must find
 /// nobody new: whoever lived in between had not ended at the first, hence was not found by
-/// it, and is found by the second.
+/// it, and is found by the second. (Unless all who did are freed again before their turn,
+/// which takes a grace period after they are waited for.)
 pub fn all_over<K: Eq + Hash>(mut look: impl FnMut() -> Option<FxHashSet<K>>) -> bool {
     let Some(first) = look() else {
         return false;

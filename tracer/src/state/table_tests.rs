@@ -215,7 +215,7 @@ fn a_life_gives_one_row() {
 
 #[test]
 fn what_wait4_was_told_after_the_end_counts() {
-    // Ends with 10 ns. The last ones: its CPU was taken away just then, for 20 ms; it had
+    // Ends with 10 ns. The last ones: its CPU was taken away just then, for 10 ms; it had
     // much to do after the end, in the midst of which somebody has looked.
     for (told, all, cpu) in [
         (None, 1000, 1000),
@@ -223,8 +223,8 @@ fn what_wait4_was_told_after_the_end_counts() {
         (Some((10, 0)), 1000, 1000),
         (Some((700, 90)), 1000, 790),
         (Some((1000, 0)), 1000, 1000),
-        (Some((700, 90)), 20_000_000, 790),
-        (Some((700, 90)), 60_000_000, 60_000_000),
+        (Some((700, 90)), 10_000_000, 790),
+        (Some((700, 90)), 30_000_000, 30_000_000),
     ] {
         let mut run = Run::of([fork(1, id(1), id(2)), exit(100, id(2), 0)]);
         let Event::Final(mut last) = final_of(200, id(2), usage(all, true)) else {

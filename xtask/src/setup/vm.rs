@@ -16,7 +16,8 @@ use super::{
 use crate::process;
 
 const QEMU: &str = "qemu-system-x86_64";
-const SYSTEMD: &str = "lib/systemd/systemd";
+/// `/lib` and `/bin` may be links to what is below `/usr`, which packages need not have.
+const SYSTEMD: [&str; 2] = ["usr/lib/systemd/systemd", "lib/systemd/systemd"];
 /// Where Debian's packages have shared libraries, below their root.
 pub const LIBRARIES: [&str; 3] = [
     "usr/lib/x86_64-linux-gnu",
@@ -50,13 +51,17 @@ pub fn qemu() -> Result<Command> {
 
 /// The root of the file system with systemd: the system's own, else one in the cache.
 pub fn systemd() -> Result<PathBuf> {
+    let is_there = |root: &Path| SYSTEMD.iter().any(|file| root.join(file).exists());
     let own = Path::new("/");
-    if own.join(SYSTEMD).exists() {
+    if is_there(own) {
         return Ok(own.to_owned());
     }
     let root = unpacked("systemd", Fetch::WithDependencies)?;
-    if !root.join(SYSTEMD).exists() {
-        bail!("Debian's package systemd holds no {SYSTEMD}");
+    if !is_there(&root) {
+        bail!(
+            "Debian's package systemd holds no {}",
+            SYSTEMD.join(", nor ")
+        );
     }
     Ok(root)
 }

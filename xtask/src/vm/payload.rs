@@ -61,9 +61,9 @@ pub fn service() -> Result<Payload> {
     }
     let systemd = setup::vm::systemd()?;
     for file in SYSTEMD_FILES {
-        let host = systemd.join(file);
+        let hosts = [systemd.join("usr").join(file), systemd.join(file)];
         // Later versions have more programs.
-        if host.exists() {
+        if let Some(host) = hosts.into_iter().find(|host| host.exists()) {
             items.push(Item {
                 guest: file.into(),
                 host,

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 const DIRECTORY: &str = "/run/tracer";
 /// A client that says nothing, or does not listen, is forgotten then. Until then it holds up nobody.
 const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
 const REQUEST_MAX: u64 = 4096;
 /// One that is stopped takes a request, and never answers. Longer than the largest table takes.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -65,14 +66,21 @@ impl Control {
             let _left = fs::remove_file(&fresh);
             let listener = UnixListener::bind(&fresh)?;
             fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))?;
-            fs::rename(&fresh, &path)?;
-            Ok(listener)
+            // A link, which takes the name from nobody.
+            let linked = fs::hard_link(&fresh, &path);
+            let _one_name = fs::remove_file(&fresh);
+            linked.map(|()| listener)
         });
         match listener {
             Ok(listener) => {
                 let (send, requests) = mpsc::channel(1);
                 let reader = tokio::spawn(async move {
-                    while let Ok((stream, _)) = listener.accept().await {
+                    loop {
+                        let Ok((stream, _)) = listener.accept().await else {
+                            // Too many open files; there will be fewer.
+                            tokio::time::sleep(PAUSE).await;
+                            continue;
+                        };
                         let send = send.clone();
                         tokio::spawn(async move {
                             if let Some(asked) = read(stream).await {

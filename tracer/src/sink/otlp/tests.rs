@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use prost::Message;
-use tokio::net::TcpSocket;
+use socket2::{Domain, Socket, Type};
 
 use super::proto::{ExportRequest, ExportResponse, PartialSuccess, Span, Value};
 use super::*;
@@ -71,24 +71,12 @@ impl Receiver {
 
 /// A port on which nobody listens, and that is nobody else's meanwhile: neither another test's nor
 /// the one that a client connects from.
-fn silent() -> (TcpSocket, SocketAddr) {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    let any = "127.0.0.1:0".parse().expect("an address");
-    socket.bind(any).expect("a port");
-    let address = socket.local_addr().expect("bound");
-    (socket, address)
-}
-
-fn listen(port: TcpSocket) -> TcpListener {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .expect("a runtime");
-    let _inside = runtime.enter();
-    let listener = port.listen(16).and_then(|l| l.into_std());
-    let listener = listener.expect("listening");
-    listener.set_nonblocking(false).expect("blocking");
-    listener
+fn silent() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    socket.bind(&any.into()).expect("a port");
+    let address = socket.local_addr().expect("bound").as_socket();
+    (socket, address.expect("of IPv4"))
 }
 
 fn read(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
@@ -221,7 +209,8 @@ fn a_receiver_that_comes_later_gets_everything() {
         assert!(began.elapsed() < Duration::from_secs(30), "no second try");
         thread::yield_now();
     }
-    let receiver = Receiver::on(listen(port), vec![ok()]);
+    port.listen(16).expect("listening");
+    let receiver = Receiver::on(port.into(), vec![ok()]);
     let (end, lost) = finish(sink);
     assert!(end.is_ok() && lost == 0, "{end:?}");
     assert_eq!(receiver.spans(0).len(), 10);

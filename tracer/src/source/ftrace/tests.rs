@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::alone::alone;
 use crate::launch::{Child, Command};
+use crate::own_process::in_own_process;
 
 const READERS: [Reader; 2] = [Reader::Raw, Reader::Text];
 
@@ -297,7 +297,7 @@ fn a_forged_name_makes_no_event() {
 
 #[test]
 fn a_panic_leaves_nothing() {
-    if !root() || !alone(concat!(module_path!(), "::a_panic_leaves_nothing")) {
+    if !root() || !in_own_process(concat!(module_path!(), "::a_panic_leaves_nothing")) {
         return;
     }
     let runtime = runtime();

@@ -4,9 +4,9 @@ use std::process::Command;
 use tracer_common::hist::{Config, Item, NEAR_TEXTS, from, op};
 
 use super::*;
-use crate::alone::alone;
 use crate::hist::filter::Bare;
 use crate::hist::{EventFormat, Plan, Trigger};
+use crate::own_process::in_own_process;
 use crate::sys::tracefs::Tracefs;
 
 fn event(name: &str) -> Option<u64> {
@@ -34,7 +34,7 @@ fn comm_of_each_end() {
         return;
     };
     // It counts until its last descriptor is closed.
-    if !alone(concat!(module_path!(), "::comm_of_each_end")) {
+    if !in_own_process(concat!(module_path!(), "::comm_of_each_end")) {
         return;
     }
     let mut config = Config::NONE;

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::parse::{self, Io, Sched, Stat, Status};
@@ -13,6 +14,10 @@ use crate::model::Bytes;
 
 /// Longest path that readlink(2) gives.
 const PATH_MAX: usize = 4096;
+
+/// How long who has ended needs at most to leave its CPU, unless that CPU is taken away.
+const SHORTLY: Duration = Duration::from_micros(500);
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// What identifies a program file for the question whether it has lost its
 /// privileges.
@@ -109,7 +114,9 @@ impl Proc {
         loop {
             match self.read(format_args!("{pid}/syscall")) {
                 Ok(text) if !text.starts_with(b"running") => return true,
-                Ok(_) if begin.elapsed() < limit => std::thread::yield_now(),
+                Ok(_) if begin.elapsed() < SHORTLY => thread::yield_now(),
+                // It may need the very CPU that we wait on.
+                Ok(_) if begin.elapsed() < limit => thread::sleep(PAUSE),
                 _ => return false,
             }
         }

@@ -67,8 +67,8 @@ impl Proc {
 const LISTS: usize = 64;
 
 /// A list of threads that lacks none. The kernel's breaks off after one that ends just then, and
-/// goes on behind the next (`next_tid` and `first_tid`, fs/proc/base.c). That one is in the
-/// list, and in none after it: a list that comes twice is whole.
+/// goes on behind the next (`next_tid` and `first_tid`, fs/proc/base.c). That one is nearly always
+/// in the list, and in none after it: a list that comes twice is whole.
 fn whole(mut list: impl FnMut() -> Vec<u32>) -> Vec<u32> {
     let mut last = list();
     for _ in 1..LISTS {

@@ -4,11 +4,11 @@
 use std::env;
 use std::process::Command;
 
-const VARIABLE: &str = "TRACER_TEST_ALONE";
+const VARIABLE: &str = "TRACER_TEST_OWN_PROCESS";
 
 /// Whether the test `name` has a process to itself: `concat!(module_path!(), "::…")`. If not, it
 /// is run once more in one, and has passed there.
-pub fn alone(name: &str) -> bool {
+pub fn in_own_process(name: &str) -> bool {
     if env::var_os(VARIABLE).is_some() {
         return true;
     }
