@@ -51,8 +51,8 @@ fn a_compressed_file_can_be_read_while_it_grows_and_after_a_kill() {
     let ends = |text: &str| text.lines().filter(|l| l.contains("\"exit\"")).count();
     let at = file.clone();
     running.await_condition("records in the compressed file", |_| ends(&lines(&at)) > 20);
-    let growing = lines(&file);
-    let late = late_in_a_second(&running);
+    let mut growing = String::new();
+    let late = late_during(&running, || growing = lines(&file));
     let before = boot_ns();
     running.signal(libc::SIGKILL);
     let killed = running.finish();
@@ -70,11 +70,11 @@ fn a_compressed_file_can_be_read_while_it_grows_and_after_a_kill() {
     );
 }
 
-/// By how much what tracer does is late at the end of the next second, ns: for so long
-/// it has waited for a CPU, on a machine that is overloaded.
-fn late_in_a_second(running: &Running) -> u64 {
+/// By how much what tracer does meanwhile is late at the end, ns: for so long it has waited
+/// for a CPU, on a machine that is overloaded.
+fn late_during(running: &Running, pass: impl FnOnce()) -> u64 {
     let before = waited_for_cpu(running.pid());
-    std::thread::sleep(Duration::from_secs(1));
+    pass();
     waited_for_cpu(running.pid()).saturating_sub(before)
 }
 
@@ -114,8 +114,9 @@ fn a_kill_at_any_moment_costs_a_second_at_most() {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        std::thread::sleep(Duration::from_millis(random % 700));
-        let late = late_in_a_second(&running);
+        let late = late_during(&running, || {
+            std::thread::sleep(Duration::from_millis(random % 700));
+        });
         let before = boot_ns();
         running.signal(libc::SIGKILL);
         running.finish();
