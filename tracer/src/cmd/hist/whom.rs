@@ -78,9 +78,8 @@ pub fn is_alive(proc: &Proc, (pid, start): Running) -> bool {
     pid != std::process::id()
         && proc.stat(pid).is_ok_and(|stat| {
             let same = stat.id.start.abs_diff(start) <= stat.id.precision.tolerance_ns();
-            // From the beginning of its end on the event of it is still to come; it has come
-            // when it is a zombie. The leader may be one before its other threads are.
-            same && (!stat.zombie || proc.tids(pid).len() > 1)
+            // Not `exiting`: the event of its end is still to come then.
+            same && !proc.has_ended(&stat)
         })
 }
 

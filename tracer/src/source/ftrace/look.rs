@@ -90,9 +90,8 @@ impl Looks {
         let Ok(stat) = self.proc.stat(id.pid) else {
             return false;
         };
-        // Its leader alone may have ended before the other threads.
-        let ended = stat.zombie && self.proc.tids(id.pid).len() < 2;
-        !ended && stat.id.start <= id.start.saturating_add(Precision::Tick.tolerance_ns())
+        !self.proc.has_ended(&stat)
+            && stat.id.start <= id.start.saturating_add(Precision::Tick.tolerance_ns())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use super::{Proc, gone};
+use super::{Proc, Stat, gone};
 use crate::model::{Bytes, Field, Reason};
 
 /// `/proc/PID/status`.
@@ -55,6 +55,12 @@ impl Proc {
     /// Numbers of the processes that are there.
     pub fn pids(&self) -> Vec<u32> {
         numbers(fs::read_dir(self.root()))
+    }
+
+    /// Whether the process has ended with all of its threads, of which the leader may have
+    /// ended before the others.
+    pub fn has_ended(&self, stat: &Stat) -> bool {
+        stat.zombie && self.tids(stat.id.pid).len() < 2
     }
 
     /// Numbers of a process's threads; none if it is gone.
